@@ -1,0 +1,221 @@
+#include "base/env.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <system_error>
+
+namespace ondol {
+namespace {
+
+std::unexpected<Error> system_error(std::string_view action, const std::string& path, int code) {
+  return failed(
+      fmt::format("cannot {} '{}': {}", action, path, std::generic_category().message(code)));
+}
+
+class RealMappedFile final : public MappedFile {
+ public:
+  RealMappedFile(std::string path, void* address, size_t size)
+      : path_(std::move(path)), address_(address), size_(size) {}
+  ~RealMappedFile() override {
+    if (address_ != nullptr) munmap(address_, size_);
+  }
+  RealMappedFile(const RealMappedFile&) = delete;
+  RealMappedFile& operator=(const RealMappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const override {
+    return {static_cast<const std::byte*>(address_), size_};
+  }
+  const std::string& path() const override { return path_; }
+
+ private:
+  std::string path_;
+  void* address_;
+  size_t size_;
+};
+
+class RealWritableFile final : public WritableFile {
+ public:
+  RealWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  ~RealWritableFile() override {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  RealWritableFile(const RealWritableFile&) = delete;
+  RealWritableFile& operator=(const RealWritableFile&) = delete;
+
+  Result<void> append(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return system_error("write", path_, errno);
+      bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+    return {};
+  }
+  Result<void> sync() override {
+    if (::fdatasync(fd_) != 0) return system_error("flush", path_, errno);
+    return {};
+  }
+  Result<void> close() override {
+    const int fd = std::exchange(fd_, -1);
+    if (fd >= 0 && ::close(fd) != 0) return system_error("close", path_, errno);
+    return {};
+  }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+/// The number behind `key` in a file of "key value" lines (/proc/meminfo), or the only number of a cgroup file.
+std::optional<uint64_t> read_number(const char* path, std::string_view key) {
+  std::ifstream in(path);
+  std::string word;
+  while (in >> word) {
+    if (!key.empty() && word != key) continue;
+    uint64_t value = 0;
+    if (!key.empty() && !(in >> word)) return std::nullopt;
+    const char* end = word.data() + word.size();
+    if (std::from_chars(word.data(), end, value).ec != std::errc{}) return std::nullopt;
+    return value;
+  }
+  return std::nullopt;
+}
+
+/// What the cgroup (version 2) that this process sees as its own still allows.
+uint64_t cgroup_memory_left() {
+  const auto limit = read_number("/sys/fs/cgroup/memory.max", "");
+  const auto used = read_number("/sys/fs/cgroup/memory.current", "");
+  if (!limit || !used) return std::numeric_limits<uint64_t>::max();
+  // Page cache of files counts as used but is given back on demand.
+  const uint64_t cache = read_number("/sys/fs/cgroup/memory.stat", "file").value_or(0);
+  const uint64_t held = *used > cache ? *used - cache : 0;
+  return *limit > held ? *limit - held : 0;
+}
+
+uint64_t address_space_left() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return std::numeric_limits<uint64_t>::max();
+  }
+  const uint64_t pages = read_number("/proc/self/statm", "").value_or(0);
+  const uint64_t used = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+}
+
+class RealEnv final : public Env {
+ public:
+  Result<std::unique_ptr<MappedFile>> map(const std::string& path) override {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return system_error("open", path, errno);
+    struct stat status{};
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+      ::close(fd);
+      return failed(fmt::format("cannot read '{}': it is not a regular file", path));
+    }
+    const auto size = static_cast<size_t>(status.st_size);
+    void* address = nullptr;
+    if (size > 0) {
+      address = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+      if (address == MAP_FAILED) {
+        const int code = errno;
+        ::close(fd);
+        return system_error("map", path, code);
+      }
+    }
+    ::close(fd);
+    return std::make_unique<RealMappedFile>(path, address, size);
+  }
+
+  Result<std::string> read_text(const std::string& path, uint64_t limit) override {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return system_error("open", path, errno);
+    std::string text;
+    char buffer[1 << 16];
+    ssize_t n = 0;
+    while ((n = ::read(fd, buffer, sizeof buffer)) != 0) {
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) break;
+      text.append(buffer, static_cast<size_t>(n));
+      if (text.size() > limit) break;
+    }
+    const int code = errno;
+    ::close(fd);
+    if (n < 0) return system_error("read", path, code);
+    if (text.size() > limit) {
+      return failed(fmt::format("'{}' is larger than the {} bytes allowed here", path, limit));
+    }
+    return text;
+  }
+
+  Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path, WriteMode mode) override {
+    const int how = mode == WriteMode::kAppend ? O_APPEND : O_TRUNC;
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
+    if (fd < 0) return system_error("write", path, errno);
+    return std::make_unique<RealWritableFile>(path, fd);
+  }
+
+  Result<FileInfo> info(const std::string& path) override {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0) return system_error("read", path, errno);
+    return FileInfo{static_cast<uint64_t>(status.st_size), S_ISDIR(status.st_mode)};
+  }
+
+  Result<std::vector<std::string>> list(const std::string& directory) override {
+    std::error_code code;
+    std::vector<std::string> names;
+    for (std::filesystem::directory_iterator it(directory, code), end; !code && it != end; it.increment(code)) {
+      names.push_back(it->path().filename().string());
+    }
+    if (code) return system_error("list", directory, code.value());
+    std::ranges::sort(names);
+    return names;
+  }
+
+  Result<void> create_directories(const std::string& path) override {
+    std::error_code code;
+    std::filesystem::create_directories(path, code);
+    if (code) return system_error("create the folder", path, code.value());
+    return {};
+  }
+
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) return system_error("rename", from, errno);
+    return {};
+  }
+
+  Result<void> remove(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) return system_error("remove", path, errno);
+    return {};
+  }
+
+  std::chrono::steady_clock::time_point now() override { return std::chrono::steady_clock::now(); }
+  std::chrono::system_clock::time_point wall_clock() override { return std::chrono::system_clock::now(); }
+
+  uint64_t available_memory() override {
+    const uint64_t system_kib =
+        read_number("/proc/meminfo", "MemAvailable:").value_or(std::numeric_limits<uint64_t>::max() >> 10);
+    return std::min({system_kib << 10, cgroup_memory_left(), address_space_left()});
+  }
+};
+
+}  // namespace
+
+Env& Env::real() {
+  static RealEnv env;
+  return env;
+}
+
+}  // namespace ondol

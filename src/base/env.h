@@ -1,0 +1,69 @@
+// Thread rule: an Env may be used from any thread; a file object from one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace ondol {
+
+/// A whole file, mapped read-only for as long as the object lives.
+class MappedFile {
+ public:
+  virtual ~MappedFile() = default;
+  virtual std::span<const std::byte> bytes() const = 0;
+  virtual const std::string& path() const = 0;
+};
+
+/// A file being written from front to back.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  virtual Result<void> append(std::span<const std::byte> bytes) = 0;
+  /// Makes everything appended so far survive a power cut.
+  virtual Result<void> sync() = 0;
+  /// Closes the file; after an error its content is undefined.
+  virtual Result<void> close() = 0;
+};
+
+enum class WriteMode { kTruncate, kAppend };
+
+struct FileInfo {
+  uint64_t size = 0;  ///< bytes
+  bool is_directory = false;
+};
+
+/// The outside world: files, clocks, memory limits. Injected, so that tests can fail the n-th write, cut a file short
+/// or stop the clock. Every error names the path and the system's reason.
+class Env {
+ public:
+  virtual ~Env() = default;
+
+  virtual Result<std::unique_ptr<MappedFile>> map(const std::string& path) = 0;
+  /// Reads a small file whole; refuses one larger than `limit` bytes.
+  virtual Result<std::string> read_text(const std::string& path, uint64_t limit) = 0;
+  virtual Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path, WriteMode mode) = 0;
+  virtual Result<FileInfo> info(const std::string& path) = 0;
+  virtual Result<std::vector<std::string>> list(const std::string& directory) = 0;  ///< names, sorted
+  virtual Result<void> create_directories(const std::string& path) = 0;
+  virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
+  virtual Result<void> remove(const std::string& path) = 0;
+
+  virtual std::chrono::steady_clock::time_point now() = 0;
+  virtual std::chrono::system_clock::time_point wall_clock() = 0;
+
+  /// Bytes that this process may still take without swapping or being killed: the smaller of free system memory and
+  /// what its cgroup and RLIMIT_AS leave.
+  virtual uint64_t available_memory() = 0;
+
+  /// The real machine.
+  static Env& real();
+};
+
+}  // namespace ondol
