@@ -79,7 +79,8 @@ class RealWritableFile final : public WritableFile {
   int fd_;
 };
 
-/// The number behind `key` in a file of "key value" lines (/proc/meminfo), or the only number of a cgroup file.
+/// The number behind `key` in a file of "key value" lines (/proc/meminfo), or the only number of a
+/// cgroup file.
 std::optional<uint64_t> read_number(const char* path, std::string_view key) {
   std::ifstream in(path);
   std::string word;
@@ -160,7 +161,8 @@ class RealEnv final : public Env {
     return text;
   }
 
-  Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path, WriteMode mode) override {
+  Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path,
+                                                      WriteMode mode) override {
     const int how = mode == WriteMode::kAppend ? O_APPEND : O_TRUNC;
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
     if (fd < 0) return system_error("write", path, errno);
@@ -176,7 +178,8 @@ class RealEnv final : public Env {
   Result<std::vector<std::string>> list(const std::string& directory) override {
     std::error_code code;
     std::vector<std::string> names;
-    for (std::filesystem::directory_iterator it(directory, code), end; !code && it != end; it.increment(code)) {
+    for (std::filesystem::directory_iterator it(directory, code), end; !code && it != end;
+         it.increment(code)) {
       names.push_back(it->path().filename().string());
     }
     if (code) return system_error("list", directory, code.value());
@@ -202,11 +205,13 @@ class RealEnv final : public Env {
   }
 
   std::chrono::steady_clock::time_point now() override { return std::chrono::steady_clock::now(); }
-  std::chrono::system_clock::time_point wall_clock() override { return std::chrono::system_clock::now(); }
+  std::chrono::system_clock::time_point wall_clock() override {
+    return std::chrono::system_clock::now();
+  }
 
   uint64_t available_memory() override {
-    const uint64_t system_kib =
-        read_number("/proc/meminfo", "MemAvailable:").value_or(std::numeric_limits<uint64_t>::max() >> 10);
+    const uint64_t system_kib = read_number("/proc/meminfo", "MemAvailable:")
+                                    .value_or(std::numeric_limits<uint64_t>::max() >> 10);
     return std::min({system_kib << 10, cgroup_memory_left(), address_space_left()});
   }
 };

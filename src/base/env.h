@@ -39,8 +39,8 @@ struct FileInfo {
   bool is_directory = false;
 };
 
-/// The outside world: files, clocks, memory limits. Injected, so that tests can fail the n-th write, cut a file short
-/// or stop the clock. Every error names the path and the system's reason.
+/// The outside world: files, clocks, memory limits. Injected, so that tests can fail the n-th
+/// write, cut a file short or stop the clock. Every error names the path and the system's reason.
 class Env {
  public:
   virtual ~Env() = default;
@@ -48,9 +48,11 @@ class Env {
   virtual Result<std::unique_ptr<MappedFile>> map(const std::string& path) = 0;
   /// Reads a small file whole; refuses one larger than `limit` bytes.
   virtual Result<std::string> read_text(const std::string& path, uint64_t limit) = 0;
-  virtual Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path, WriteMode mode) = 0;
+  virtual Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path,
+                                                              WriteMode mode) = 0;
   virtual Result<FileInfo> info(const std::string& path) = 0;
-  virtual Result<std::vector<std::string>> list(const std::string& directory) = 0;  ///< names, sorted
+  virtual Result<std::vector<std::string>> list(
+      const std::string& directory) = 0;  ///< names, sorted
   virtual Result<void> create_directories(const std::string& path) = 0;
   virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
   virtual Result<void> remove(const std::string& path) = 0;
@@ -58,8 +60,8 @@ class Env {
   virtual std::chrono::steady_clock::time_point now() = 0;
   virtual std::chrono::system_clock::time_point wall_clock() = 0;
 
-  /// Bytes that this process may still take without swapping or being killed: the smaller of free system memory and
-  /// what its cgroup and RLIMIT_AS leave.
+  /// Bytes that this process may still take without swapping or being killed: the smaller of free
+  /// system memory and what its cgroup and RLIMIT_AS leave.
   virtual uint64_t available_memory() = 0;
 
   /// The real machine.

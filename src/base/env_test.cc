@@ -11,7 +11,8 @@ namespace {
 class EnvTest : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = testing::TempDir() + "env_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    directory_ =
+        testing::TempDir() + "env_" + testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(directory_);
     ASSERT_TRUE(env_.create_directories(directory_));
   }
