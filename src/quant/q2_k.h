@@ -5,8 +5,9 @@
 
 namespace ondol::quant {
 
-/// 256 weights in 84 bytes, as 16 sub-blocks of 16: w[i] = (d * scale[i / 16]) * q[i] - dmin *
-/// min[i / 16], q in 0 .. 3. scales[j] holds scale[j] in its low and min[j] in its high four bits.
+/// 256 weights in 84 bytes, as 16 sub-blocks of 16:
+///   w[i] = (d * scale[i / 16]) * q[i] - dmin * min[i / 16], q in 0 .. 3.
+/// scales[j] holds scale[j] in its low and min[j] in its high four bits.
 /// quants[32 h + l], h = 0, 1, l < 32, holds q[128 h + 32 s + l] in bits 2 s, 2 s + 1, s = 0 .. 3.
 struct BlockQ2_K {
   static constexpr int kValues = 256;

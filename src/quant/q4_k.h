@@ -7,9 +7,10 @@
 
 namespace ondol::quant {
 
-/// 256 weights in 144 bytes, as 8 sub-blocks of 32: w[i] = (d * scale[i / 32]) * q[i] - dmin *
-/// min[i / 32], q in 0 .. 15. quants[32 g + l], g = 0 .. 3, l < 32, holds q[64 g + l] in its low
-/// and q[64 g + 32 + l] in its high four bits. scales: see KScales.
+/// 256 weights in 144 bytes, as 8 sub-blocks of 32:
+///   w[i] = (d * scale[i / 32]) * q[i] - dmin * min[i / 32], q in 0 .. 15.
+/// quants[32 g + l], g = 0 .. 3, l < 32, holds q[64 g + l] in its low and q[64 g + 32 + l] in its
+/// high four bits.
 struct BlockQ4_K {
   static constexpr int kValues = 256;
   uint16_t d;     ///< binary16

@@ -6,8 +6,8 @@
 namespace ondol::quant {
 
 /// 32 weights in 22 bytes: w[i] = d * (q[i] - 16), q in 0 .. 31.
-/// quants[i] holds the low four bits of q[i] in its low and those of q[i + 16] in its high half;
-/// the fifth bit of q[i] is bit i of `high`, read as a little-endian number.
+/// quants[i] holds the low four bits of q[i] in its low and those of q[i + 16] in its high half.
+/// The fifth bit of q[i] is bit i of `high`, read as a little-endian number.
 struct BlockQ5_0 {
   static constexpr int kValues = 32;
   uint16_t d;  ///< binary16

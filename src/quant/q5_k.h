@@ -7,10 +7,11 @@
 
 namespace ondol::quant {
 
-/// 256 weights in 176 bytes, as 8 sub-blocks of 32: w[i] = (d * scale[i / 32]) * q[i] - dmin *
-/// min[i / 32], q in 0 .. 31. quants[32 g + l], g = 0 .. 3, l < 32, holds the low four bits of q[64
-/// g + l] in its low and those of q[64 g + 32 + l] in its high half; the fifth bit of q[32 j + l],
-/// j = 0 .. 7, is bit j of high[l]. scales: see KScales.
+/// 256 weights in 176 bytes, as 8 sub-blocks of 32:
+///   w[i] = (d * scale[i / 32]) * q[i] - dmin * min[i / 32], q in 0 .. 31.
+/// quants[32 g + l], g = 0 .. 3, l < 32, holds the low four bits of q[64 g + l] in its low and
+/// those of q[64 g + 32 + l] in its high half. The fifth bit of q[32 j + l], j = 0 .. 7, is bit j
+/// of high[l].
 struct BlockQ5_K {
   static constexpr int kValues = 256;
   uint16_t d;     ///< binary16

@@ -5,8 +5,8 @@
 
 namespace ondol::quant {
 
-/// 256 weights in 292 bytes: w[i] = d * quants[i]. `sums[j]` = quants[16 j] + ... + quants[16 j +
-/// 15], for products with formats that have a minimum.
+/// 256 weights in 292 bytes: w[i] = d * quants[i].
+/// sums[j] = quants[16 j] + ... + quants[16 j + 15], for products with formats that have a minimum.
 struct BlockQ8_K {
   static constexpr int kValues = 256;
   float d;
