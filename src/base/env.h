@@ -43,7 +43,8 @@ enum class WriteMode { kTruncate, kAppend };
 struct FileInfo {
   uint64_t size = 0;  ///< bytes
   bool is_directory = false;
-  bool is_symlink = false;  ///< the path itself; size and is_directory are those of what it points to
+  bool is_symlink =
+      false;  ///< the path itself; size and is_directory are those of what it points to
 };
 
 /// The outside world: files, clocks, memory limits. Injected, so that tests can fail the n-th
@@ -67,7 +68,8 @@ class Env {
   virtual Result<void> symlink(const std::string& target, const std::string& path) = 0;
   /// Where a link points to, as it is written there.
   virtual Result<std::string> read_link(const std::string& path) = 0;
-  /// Takes the lock named by `path`, a file that is made for it and removed again; null if someone else holds it.
+  /// Takes the lock named by `path`, a file that is made for it and removed again; null if someone
+  /// else holds it.
   virtual Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) = 0;
   /// Bytes that an ordinary user may still write to the file system that holds `directory`.
   virtual Result<uint64_t> free_space(const std::string& directory) = 0;

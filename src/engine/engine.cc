@@ -14,7 +14,8 @@ constexpr int kEvaluateRows = 32;
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path, const EngineOptions& options) {
+Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path,
+                                             const EngineOptions& options) {
   auto file = gguf::File::open(env, path);
   if (!file) return propagate(file);
   auto tokenizer = tokenizer::Tokenizer::load(*file);
@@ -34,7 +35,8 @@ Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path, 
                     .max_chunk = std::min(options.max_chunk, options.max_rows),
                     .type_k = options.type_k,
                     .type_v = options.type_v};
-  const auto context = choose_context(**model, file->size_bytes(), shape, options.n_ctx, env.available_memory());
+  const auto context =
+      choose_context(**model, file->size_bytes(), shape, options.n_ctx, env.available_memory());
   if (!context) return propagate(context);
   shape.n_ctx = engine->options_.n_ctx = *context;
   engine->memory_ = plan_memory(**model, file->size_bytes(), shape);
@@ -50,7 +52,8 @@ Result<void> Engine::check_prompt(std::span<const int32_t> prompt) const {
   const int n_vocab = model().config().n_vocab;
   for (const int32_t token : prompt) {
     if (token < 0 || token >= n_vocab) {
-      return usage_error(fmt::format("token {} is outside the model's vocabulary of {}", token, n_vocab));
+      return usage_error(
+          fmt::format("token {} is outside the model's vocabulary of {}", token, n_vocab));
     }
   }
   return {};
@@ -62,9 +65,10 @@ Result<uint64_t> Engine::submit(Request request) {
   if (!sampler) return propagate(std::move(sampler));
   const auto n_prompt = request.prompt.size();
   if (n_prompt >= static_cast<size_t>(n_ctx())) {
-    return usage_error(fmt::format("the prompt has {} tokens, but the context of {} must also hold the answer; shorten "
-                                   "the prompt or choose a larger context with --ctx",
-                                   n_prompt, n_ctx()));
+    return usage_error(fmt::format(
+        "the prompt has {} tokens, but the context of {} must also hold the answer; shorten "
+        "the prompt or choose a larger context with --ctx",
+        n_prompt, n_ctx()));
   }
   if (request.max_tokens == 0) return usage_error("at least one token must be asked for");
   waiting_.push_back({next_id_, std::move(request), std::move(*sampler)});
@@ -105,17 +109,21 @@ void Engine::admit() {
 
 std::vector<scheduler::Slice> Engine::schedule() const {
   std::vector<scheduler::RequestState> states;
-  for (const auto& a : active_) states.push_back({a->id, static_cast<int>(a->tokens.size()) - a->n_computed});
-  return scheduler::plan_step(states, {.max_rows = options_.max_rows, .max_chunk = options_.max_chunk});
+  for (const auto& a : active_)
+    states.push_back({a->id, static_cast<int>(a->tokens.size()) - a->n_computed});
+  return scheduler::plan_step(states,
+                              {.max_rows = options_.max_rows, .max_chunk = options_.max_chunk});
 }
 
 Result<kernels::Rows> Engine::forward(std::span<const scheduler::Slice> plan) {
   std::vector<Piece> pieces;
   for (const auto& slice : plan) {
     Active& a = *active_[slice.request];
-    const auto rows = std::span(a.tokens).subspan(static_cast<size_t>(a.n_computed), static_cast<size_t>(slice.n_rows));
+    const auto rows = std::span(a.tokens).subspan(static_cast<size_t>(a.n_computed),
+                                                  static_cast<size_t>(slice.n_rows));
     const bool last = a.n_computed + slice.n_rows == static_cast<int>(a.tokens.size());
-    pieces.push_back({.pages = &a.pages, .tokens = rows, .first_pos = a.n_computed, .n_logits = last ? 1 : 0});
+    pieces.push_back(
+        {.pages = &a.pages, .tokens = rows, .first_pos = a.n_computed, .n_logits = last ? 1 : 0});
   }
   if (pieces.empty()) return kernels::Rows{};
   return runner_->run(pieces);
@@ -158,11 +166,13 @@ void Engine::retire(std::span<const Event> events) {
 Result<void> Engine::evaluate(std::span<const int32_t> tokens, const LogitsCallback& callback) {
   if (const auto valid = check_prompt(tokens); !valid) return valid;
   if (tokens.size() > static_cast<size_t>(n_ctx())) {
-    return usage_error(fmt::format("there are {} tokens, but the context holds {}; choose a larger one with --ctx",
-                                   tokens.size(), n_ctx()));
+    return usage_error(
+        fmt::format("there are {} tokens, but the context holds {}; choose a larger one with --ctx",
+                    tokens.size(), n_ctx()));
   }
   kv::SequencePages pages = runner_->new_sequence();
-  const size_t run = static_cast<size_t>(std::min({kEvaluateRows, options_.max_rows, options_.max_chunk}));
+  const size_t run =
+      static_cast<size_t>(std::min({kEvaluateRows, options_.max_rows, options_.max_chunk}));
   for (size_t first = 0; first < tokens.size(); first += run) {
     const auto part = tokens.subspan(first, std::min(run, tokens.size() - first));
     const Piece piece{.pages = &pages,

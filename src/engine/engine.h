@@ -1,4 +1,5 @@
-// Thread rule: one thread calls an Engine; it owns the requests, the pages and the kernels' threads.
+// Thread rule: one thread calls an Engine; it owns the requests, the pages and the kernels'
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,14 @@
 namespace ondol::engine {
 
 struct EngineOptions {
-  int n_ctx = 0;            ///< tokens per sequence; 0: the model's own, up to 32,768 and what fits
-  int threads = 0;          ///< 0: one per usable core
-  std::string isa;          ///< the value of ONDOL_ISA; empty: the best
+  int n_ctx = 0;    ///< tokens per sequence; 0: the model's own, up to 32,768 and what fits
+  int threads = 0;  ///< 0: one per usable core
+  std::string isa;  ///< the value of ONDOL_ISA; empty: the best
   KvType type_k = KvType::kF16;
   KvType type_v = KvType::kF16;
-  int n_sequences = 1;      ///< requests computed at once; more wait
-  int max_rows = 512;       ///< rows of one forward pass
-  int max_chunk = 512;      ///< rows of one request in a pass
+  int n_sequences = 1;  ///< requests computed at once; more wait
+  int max_rows = 512;   ///< rows of one forward pass
+  int max_chunk = 512;  ///< rows of one request in a pass
 };
 
 enum class FinishReason : uint8_t {
@@ -49,19 +50,21 @@ struct Request {
 struct Event {
   uint64_t request = 0;
   decode::Sample sample;
-  FinishReason finish = FinishReason::kNone;  ///< with kEnd the token is the end token itself: not part of the text
-  std::optional<Error> error;                 ///< with kError, instead of a sample
+  FinishReason finish =
+      FinishReason::kNone;  ///< with kEnd the token is the end token itself: not part of the text
+  std::optional<Error> error;  ///< with kError, instead of a sample
 };
 
 /// The facade: a model file, opened; requests in, tokens out.
 class Engine {
  public:
-  /// Opens and checks the file, chooses ISA, threads and context, reserves memory. Nothing large is allocated before it
-  /// is known to fit (kNoMemory says needs and has).
-  static Result<std::unique_ptr<Engine>> open(Env& env, const std::string& path, const EngineOptions& options);
+  /// Opens and checks the file, chooses ISA, threads and context, reserves memory. Nothing large is
+  /// allocated before it is known to fit (kNoMemory says needs and has).
+  static Result<std::unique_ptr<Engine>> open(Env& env, const std::string& path,
+                                              const EngineOptions& options);
 
-  /// Queues a request. Usage error where the prompt is empty, holds an unknown id or leaves no room in the context
-  /// (both numbers are named), or a sampling parameter is out of range.
+  /// Queues a request. Usage error where the prompt is empty, holds an unknown id or leaves no room
+  /// in the context (both numbers are named), or a sampling parameter is out of range.
   Result<uint64_t> submit(Request request);
   /// One step: admit waiting requests, plan the batch, compute it, choose tokens, report them.
   Result<std::vector<Event>> step();
@@ -69,11 +72,14 @@ class Engine {
   void cancel(uint64_t request);
   bool idle() const { return waiting_.empty() && active_.empty(); }
 
-  /// Logits of every position of one sequence, in order, in runs of a few rows: called with the first position and rows
-  /// that are valid during the call. Stops at the callback's error.
+  /// Logits of every position of one sequence, in order, in runs of a few rows: called with the
+  /// first position and rows that are valid during the call. Stops at the callback's error.
   using LogitsCallback = std::function<Result<void>(int first, kernels::Rows logits)>;
   Result<void> evaluate(std::span<const int32_t> tokens, const LogitsCallback& callback);
 
+  /// The level below, for measurements that choose their own batches. Not while requests are under
+  /// way.
+  Runner& runner() { return *runner_; }
   const gguf::File& file() const { return file_; }
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
   const model::Model& model() const { return runner_->model(); }

@@ -39,9 +39,10 @@ size_t page_bytes(const kv::GroupShape& group, const MemoryShape& shape);
 
 MemoryPlan plan_memory(const model::Model& model, uint64_t file_bytes, const MemoryShape& shape);
 
-/// The context to use: `wished` if it is above zero (kNoMemory where it does not fit, naming needs, has and the context
-/// that would fit), else the model's own up to 32,768, or the largest that fits in `available` bytes.
-Result<int> choose_context(const model::Model& model, uint64_t file_bytes, MemoryShape shape, int wished,
-                           uint64_t available);
+/// The context to use: `wished` if it is above zero (kNoMemory where it does not fit, naming needs,
+/// has and the context that would fit), else the model's own up to 32,768, or the largest that fits
+/// in `available` bytes.
+Result<int> choose_context(const model::Model& model, uint64_t file_bytes, MemoryShape shape,
+                           int wished, uint64_t available);
 
 }  // namespace ondol::engine

@@ -28,13 +28,15 @@ struct Piece {
 class Runner {
  public:
   /// kNoMemory where the pages cannot be reserved.
-  static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const model::Model> model, const MemoryShape& shape,
-                                                simd::Isa isa, int threads);
+  static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const model::Model> model,
+                                                const MemoryShape& shape, simd::Isa isa,
+                                                int threads);
 
   kv::SequencePages new_sequence() { return kv::SequencePages(groups_, kPageTokens); }
 
-  /// One forward pass over a mixed batch. The logits [sum of n_logits, n_vocab], in the order of the pieces, are valid
-  /// until the next call. kNoMemory where the pages do not suffice: nothing was computed then.
+  /// One forward pass over a mixed batch. The logits [sum of n_logits, n_vocab], in the order of
+  /// the pieces, are valid until the next call. kNoMemory where the pages do not suffice: nothing
+  /// was computed then.
   Result<kernels::Rows> run(std::span<const Piece> pieces);
 
   const model::Model& model() const { return *model_; }
@@ -43,8 +45,8 @@ class Runner {
   Result<void> check_integrity() const;
 
  private:
-  Runner(std::shared_ptr<const model::Model> model, const MemoryShape& shape, std::vector<kv::Group> groups,
-         simd::Isa isa, int threads);
+  Runner(std::shared_ptr<const model::Model> model, const MemoryShape& shape,
+         std::vector<kv::Group> groups, simd::Isa isa, int threads);
   Result<void> prepare(std::span<const Piece> pieces);
 
   std::shared_ptr<const model::Model> model_;

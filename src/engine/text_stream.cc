@@ -2,8 +2,8 @@
 
 namespace ondol::engine {
 
-Result<TextStream> TextStream::make(const tokenizer::Tokenizer& tokenizer, const std::vector<std::string>& stops,
-                                    bool special) {
+Result<TextStream> TextStream::make(const tokenizer::Tokenizer& tokenizer,
+                                    const std::vector<std::string>& stops, bool special) {
   auto stop = decode::StopMatcher::make(stops);
   if (!stop) return propagate(std::move(stop));
   return TextStream(tokenizer, std::move(*stop), special);

@@ -10,13 +10,14 @@
 
 namespace ondol::engine {
 
-/// Turns the tokens of an answer into text that may be shown: whole code points only, nothing that could still become
-/// part of a stop text.
+/// Turns the tokens of an answer into text that may be shown: whole code points only, nothing that
+/// could still become part of a stop text.
 class TextStream {
  public:
-  /// Usage error for an empty or too long stop text, or too many of them. `special`: control tokens are shown.
-  static Result<TextStream> make(const tokenizer::Tokenizer& tokenizer, const std::vector<std::string>& stops,
-                                 bool special);
+  /// Usage error for an empty or too long stop text, or too many of them. `special`: control tokens
+  /// are shown.
+  static Result<TextStream> make(const tokenizer::Tokenizer& tokenizer,
+                                 const std::vector<std::string>& stops, bool special);
 
   /// The text to show after this token.
   std::string push(int32_t token);
