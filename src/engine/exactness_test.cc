@@ -157,8 +157,8 @@ TEST_P(Exactness, TwoHundredRandomSchedulesGiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Models, Exactness,
                          testing::Values("llama.gguf", "llama-kquants.gguf", "qwen2.gguf",
                                          "qwen3.gguf", "gemma3.gguf"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& model_info) {
+                           std::string name = model_info.param;
                            std::erase_if(name, [](char c) {
                              return std::isalnum(static_cast<unsigned char>(c)) == 0;
                            });
