@@ -1,6 +1,7 @@
 # Sourced by quickstart and test: messages, packages, tool versions, the private Python. Expects `root` to be the checkout.
 # shellcheck shell=bash
 : "${root:?setup.sh is sourced by quickstart and test}"
+configure_options=()
 
 say() { printf '%s\n' "$*" >&2; }
 die() {
