@@ -1,4 +1,5 @@
 """Fixtures of the Python tests."""
+
 import pathlib
 import sys
 
@@ -24,5 +25,5 @@ def toy_model(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def long_toy_model(tmp_path_factory):
-    """The same with a context of a million tokens, for what takes long or needs much memory."""
-    return toy.Model(toy.Shape(context=1 << 20)).write(tmp_path_factory.mktemp("toy") / "long.gguf")
+    """The same with a context of four million tokens, for what takes long or needs much memory."""
+    return toy.Model(toy.Shape(context=1 << 22)).write(tmp_path_factory.mktemp("toy") / "long.gguf")

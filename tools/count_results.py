@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Sums JUnit files of CTest and pytest.
 
-  count_results.py FILE...                one line per file's outcome and the names of what failed, on stderr; the totals
-                                          `N passed, N failed[, N skipped]` on stdout. Exit 1 if anything failed.
-  count_results.py --skips FILE...        why tests were skipped, on stderr, as well
+count_results.py FILE...                one line per file's outcome and the names of what failed, on stderr; the totals
+                                        `N passed, N failed[, N skipped]` on stdout. Exit 1 if anything failed.
+count_results.py --skips FILE...        why tests were skipped, on stderr, as well
 """
+
 import collections
 import sys
 import xml.etree.ElementTree as ElementTree

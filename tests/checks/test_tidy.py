@@ -3,6 +3,7 @@
 A file is looked at again only when it, a header of the project that it includes, its command or .clang-tidy changed: what was
 clean is remembered in build/tidy. The commands are those of the clang preset, so that every flag is known.
 """
+
 import concurrent.futures
 import hashlib
 import json

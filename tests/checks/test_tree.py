@@ -1,4 +1,5 @@
 """Habits of the tree: sizes, words that do not belong, the first comment of headers, scripts."""
+
 import re
 import subprocess
 import sys
@@ -48,8 +49,11 @@ def test_no_file_is_large():
 
 
 def test_no_weights_of_others():
-    wrong = [rel(p) for p in places.tracked_files(".gguf", ".safetensors", ".whl", ".so", ".a", ".dll")
-             if not p.is_relative_to(places.DATA)]
+    wrong = [
+        rel(p)
+        for p in places.tracked_files(".gguf", ".safetensors", ".whl", ".so", ".a", ".dll")
+        if not p.is_relative_to(places.DATA)
+    ]
     assert not wrong, f"models and binaries are not kept in the tree: {wrong}"
 
 
@@ -65,8 +69,17 @@ def test_nothing_is_left_for_later():
 
 
 def test_nothing_is_tied_to_one_machine():
-    paths = "|".join(["/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/[a-z]", "/Us" + "ers/", "index" + "-url",
-                      r"\b10\.\d+\.\d+\.\d+", r"\b192\.168\."])
+    paths = "|".join(
+        [
+            "/ro" + "ot/",
+            "/wo" + "rk/",
+            "/ho" + "me/[a-z]",
+            "/Us" + "ers/",
+            "index" + "-url",
+            r"\b10\.\d+\.\d+\.\d+",
+            r"\b192\.168\.",
+        ]
+    )
     found = lines_with(paths, text_files(), skip={"rust/Cargo.lock", "docs/troubleshooting.md"})
     assert not found, "\n".join(found)
 
@@ -95,8 +108,11 @@ def test_no_exit_in_libraries():
 
 def test_kernel_leaves_hold_no_containers():
     """Files compiled for one instruction set hold leaf kernels only: a shared inline function would be kept for all CPUs."""
-    leaves = [p for p in places.tracked_files(".cc") if rel(p).startswith("src/kernels/")
-              and re.search(r"(avx|vnni|neon)", p.stem) and not p.stem.endswith("_test")]
+    leaves = [
+        p
+        for p in places.tracked_files(".cc")
+        if rel(p).startswith("src/kernels/") and re.search(r"(avx|vnni|neon)", p.stem) and not p.stem.endswith("_test")
+    ]
     assert not lines_with(r"std::(vector|string|map|unordered_map|function|shared_ptr|sort)\b", leaves)
 
 
@@ -107,8 +123,11 @@ def test_every_room_has_tests():
 
 def test_packages_are_listed_once():
     """The Dockerfile, quickstart and test take package names from cmake/packages.txt and nowhere else."""
-    listed = [line.split()[1] for line in (places.ROOT / "cmake/packages.txt").read_text().splitlines()
-              if line and not line.startswith("#")]
+    listed = [
+        line.split()[1]
+        for line in (places.ROOT / "cmake/packages.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
     assert len(listed) > 20
     for name in ("quickstart", "test", "Dockerfile", ".ci/run"):
         text = (places.ROOT / name).read_text()
@@ -121,8 +140,10 @@ def test_shellcheck(script):
     assert done.returncode == 0, done.stdout
 
 
-def test_python_is_clean():
+@pytest.mark.parametrize("rule", [["check", "--output-format=concise"], ["format", "--check"]], ids=lambda r: r[0])
+def test_python_is_clean(rule):
     folders = [name for name in ("tools", "tests", "bench") if (places.ROOT / name).is_dir()]
-    done = subprocess.run([sys.executable, "-m", "ruff", "check", "--no-cache", "--quiet", "--output-format=concise", *folders],
-                          cwd=places.ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *rule, "--no-cache", "--quiet", *folders], cwd=places.ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr

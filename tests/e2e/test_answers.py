@@ -1,4 +1,5 @@
 """What `ondol run`, `tokenize`, `detokenize`, `render`, `logits`, `show` and `bench speed` give back."""
+
 import json
 import os
 import signal
@@ -19,7 +20,17 @@ def answer(model, *arguments, **options):
 
 def test_run_json_has_every_field(toy_model):
     found = answer(toy_model, "-p", "hello world", "-n", 5)
-    for field in ("text", "tokens", "prompt_tokens", "cached_tokens", "completion_tokens", "finish_reason", "timings", "isa", "threads"):
+    for field in (
+        "text",
+        "tokens",
+        "prompt_tokens",
+        "cached_tokens",
+        "completion_tokens",
+        "finish_reason",
+        "timings",
+        "isa",
+        "threads",
+    ):
         assert field in found, f"no {field}"
     for field in ("load_ms", "prefill_ms", "prefill_tps", "decode_ms", "decode_tps", "drafted", "accepted"):
         assert field in found["timings"], f"no timings.{field}"
@@ -48,7 +59,10 @@ def test_prompt_from_flag_file_and_stdin_are_the_same(toy_model, tmp_path):
 
 def test_tokens_as_prompt(toy_model):
     ids = json.loads(program.fine("tokenize", toy_model, stdin='"hello world"\n').out)
-    assert answer(toy_model, "--tokens", program.ids(ids), "-n", 6)["tokens"] == answer(toy_model, "-p", "hello world", "-n", 6)["tokens"]
+    assert (
+        answer(toy_model, "--tokens", program.ids(ids), "-n", 6)["tokens"]
+        == answer(toy_model, "-p", "hello world", "-n", 6)["tokens"]
+    )
 
 
 def test_template_and_system_change_the_prompt(toy_model):
@@ -67,7 +81,9 @@ def test_threads_do_not_change_the_answer(toy_model, prompt):
 
 def test_a_seed_repeats(toy_model):
     def sampled(seed):
-        return program.fine("run", toy_model, "--raw", "--temp", 1.5, "--seed", seed, "--json", "-p", "hello", "-n", 16).json["tokens"]
+        return program.fine("run", toy_model, "--raw", "--temp", 1.5, "--seed", seed, "--json", "-p", "hello", "-n", 16).json[
+            "tokens"
+        ]
 
     assert sampled(1) == sampled(1)
     assert len({tuple(sampled(seed)) for seed in range(4)}) > 1
@@ -120,9 +136,9 @@ def test_tokenize_flags(toy_model):
 
 
 def test_render(toy_model):
-    request = {"messages": [{"role": "user", "content": "Hi \"you\" 온돌"}], "options": {"add_generation_prompt": True}}
+    request = {"messages": [{"role": "user", "content": 'Hi "you" 온돌'}], "options": {"add_generation_prompt": True}}
     found = program.fine("render", toy_model, stdin=json.dumps(request) + "\n")
-    assert json.loads(found.out) == "<|start|>user\nHi \"you\" 온돌<|end|>\n<|start|>assistant\n"
+    assert json.loads(found.out) == '<|start|>user\nHi "you" 온돌<|end|>\n<|start|>assistant\n'
 
 
 def test_render_errors_stay_on_their_line(tmp_path):
@@ -158,7 +174,17 @@ def test_verify(toy_model, tmp_path):
 
 def test_bench_speed(toy_model):
     found = program.fine("bench", "speed", toy_model, "-p", 16, "-n", 4, "-t", 1, "-r", 2, "--json").json
-    for field in ("model", "isa", "threads", "depth", "pp", "tg", "weight_bytes_per_token", "read_bandwidth_gbps", "share_of_bandwidth"):
+    for field in (
+        "model",
+        "isa",
+        "threads",
+        "depth",
+        "pp",
+        "tg",
+        "weight_bytes_per_token",
+        "read_bandwidth_gbps",
+        "share_of_bandwidth",
+    ):
         assert field in found, f"no {field}"
     assert len(found["pp"]) == len(found["tg"]) == 2
     assert min(found["pp"] + found["tg"]) > 0
@@ -178,7 +204,9 @@ def test_a_store_of_ones_own(toy_model, tmp_path):
 
 @pytest.mark.skipif(places.real_model("smollm2") is None, reason="smollm2.gguf is not here (./test fetches it)")
 def test_a_real_answer():
-    found = program.fine("run", places.real_model("smollm2"), "-p", "What is the capital of France?", "-n", 32, "--temp", 0, "--json").json
+    found = program.fine(
+        "run", places.real_model("smollm2"), "-p", "What is the capital of France?", "-n", 32, "--temp", 0, "--json"
+    ).json
     assert "Paris" in found["text"]
     assert found["finish_reason"] in ("stop", "length")
 
@@ -190,8 +218,13 @@ def test_broken_utf8_on_stdin_is_read_as_replacement(toy_model):
 
 def test_a_closed_pipe_ends_quietly(long_toy_model):
     started = time.monotonic()
-    process = subprocess.Popen([program.ONDOL, "run", long_toy_model, "--raw", "--temp", "0", "-p", "hello", "-n", "100000"],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=program.environment())
+    process = subprocess.Popen(
+        [program.ONDOL, "run", long_toy_model, "--raw", "--temp", "0", "-p", "hello", "-n", "100000", "--ctx", "110000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=program.environment(),
+    )
     process.stdout.read(1)
     process.stdout.close()
     code = process.wait(timeout=20)
@@ -203,8 +236,13 @@ def test_a_closed_pipe_ends_quietly(long_toy_model):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_clean(long_toy_model, number):
-    process = subprocess.Popen([program.ONDOL, "run", long_toy_model, "--raw", "--temp", "0", "-p", "hello", "-n", "500000"],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=program.environment())
+    process = subprocess.Popen(
+        [program.ONDOL, "run", long_toy_model, "--raw", "--temp", "0", "-p", "hello", "-n", "500000", "--ctx", "510000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=program.environment(),
+    )
     assert os.read(process.stdout.fileno(), 1), "no text before the signal"
     process.send_signal(number)
     out, err = process.communicate(timeout=20)

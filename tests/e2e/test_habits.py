@@ -1,4 +1,5 @@
 """Help, colours, and which stream carries what."""
+
 import os
 import pty
 import subprocess
@@ -7,7 +8,21 @@ import pytest
 
 from pysupport import program
 
-COMMANDS = ["run", "chat", "tokenize", "detokenize", "render", "logits", "perplexity", "show", "verify", "list", "rm", "pull", "bench"]
+COMMANDS = [
+    "run",
+    "chat",
+    "tokenize",
+    "detokenize",
+    "render",
+    "logits",
+    "perplexity",
+    "show",
+    "verify",
+    "list",
+    "rm",
+    "pull",
+    "bench",
+]
 
 
 def test_help_lists_every_command():
@@ -41,8 +56,13 @@ def test_no_bars_and_colours_off_a_terminal(toy_model):
 def on_a_terminal(arguments, **env):
     """stdout and stderr of the program as a terminal sees them."""
     primary, secondary = pty.openpty()
-    process = subprocess.Popen([program.ONDOL, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=secondary, stderr=secondary,
-                               env=program.environment(TERM="xterm-256color", **env))
+    process = subprocess.Popen(
+        [program.ONDOL, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=secondary,
+        stderr=secondary,
+        env=program.environment(TERM="xterm-256color", **env),
+    )
     os.close(secondary)
     text = b""
     try:

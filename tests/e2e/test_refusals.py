@@ -1,4 +1,5 @@
 """Wrong use and bad files: the exit code, a message that helps, nothing on stdout."""
+
 import json
 
 import pytest
@@ -78,14 +79,29 @@ def test_misspelt_command(typed, meant):
     program.refused(program.ondol(typed), 2, meant)
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("--thread", "--threads"), ("--tmp", "--temp"), ("--sead", "--seed"), ("--jsno", "--json")])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("--thread", "--threads"), ("--tmp", "--temp"), ("--sead", "--seed"), ("--jsno", "--json")]
+)
 def test_misspelt_flag(toy_model, typed, meant):
     program.refused(program.ondol("run", toy_model, "-p", "x", typed, "1"), 2, meant)
 
 
-@pytest.mark.parametrize("flags", [["--temp", "hot"], ["--temp", "-1"], ["-n", "-5"], ["--top-p", "1.5"], ["--kv-type", "q3"],
-                                   ["--threads", "0"], ["--ctx", "0"], ["--tokens", "1,x"], ["--tokens", "99999"], ["--spec", "maybe"]],
-                         ids=" ".join)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--temp", "hot"],
+        ["--temp", "-1"],
+        ["-n", "-5"],
+        ["--top-p", "1.5"],
+        ["--kv-type", "q3"],
+        ["--threads", "0"],
+        ["--ctx", "0"],
+        ["--tokens", "1,x"],
+        ["--tokens", "99999"],
+        ["--spec", "maybe"],
+    ],
+    ids=" ".join,
+)
 def test_values_out_of_range(toy_model, flags):
     prompt = [] if "--tokens" in flags else ["-p", "x"]
     program.refused(program.ondol("run", toy_model, "--raw", *prompt, *flags), 2)
@@ -121,7 +137,9 @@ def test_context_limits(case, toy_model):
     given, expected = case["input"], case["expected"]
     limit = [] if given.get("max_tokens") is None else ["-n", given["max_tokens"]]
     # A long prompt goes through stdin: one id for each letter of this vocabulary.
-    outcome = program.ondol("run", toy_model, "--raw", "--temp", 0, "--json", "--ctx", given["n_ctx"], *limit, stdin="x" * given["n_prompt"])
+    outcome = program.ondol(
+        "run", toy_model, "--raw", "--temp", 0, "--json", "--ctx", given["n_ctx"], *limit, stdin="x" * given["n_prompt"]
+    )
     if expected["status"] == 200:
         assert outcome.code == 0, outcome
         assert outcome.json["prompt_tokens"] == given["n_prompt"]
@@ -141,9 +159,11 @@ def test_a_cache_beyond_the_machine_is_refused_before_loading(tmp_path):
 
 
 def test_a_memory_limit_is_respected(long_toy_model):
-    """`ulimit -v`: the cache of a million tokens needs 256 MiB; with less the answer is exit 4, with a small context it runs."""
-    limit = 400 << 20
-    outcome = program.ondol("run", long_toy_model, "--raw", "-p", "x", "-n", 1, "--ctx", 1 << 20, "--threads", 1, address_space=limit)
+    """`ulimit -v`: the cache of 4 Mi tokens needs 1 GiB; with less the answer is exit 4, with a small context it runs."""
+    limit = 600 << 20
+    outcome = program.ondol(
+        "run", long_toy_model, "--raw", "-p", "x", "-n", 1, "--ctx", 1 << 22, "--threads", 1, address_space=limit
+    )
     program.refused(outcome, 4, ["need"], ["has", "have", "available", "free"])
     program.fine("run", long_toy_model, "--raw", "-p", "x", "-n", 1, "--ctx", 512, "--threads", 1, address_space=limit)
 

@@ -1,4 +1,5 @@
 """Which reference models there are, which of them this program runs, and how its logits are compared."""
+
 import dataclasses
 import functools
 import json

@@ -2,6 +2,7 @@
 
 Each case changes keys of a file that works. The shapes are those of a model with 9 heads over 3 key/value heads.
 """
+
 import json
 
 import pytest

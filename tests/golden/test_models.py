@@ -2,6 +2,7 @@
 
 The full set lies beside the checkout; the few models in tests/data/models are this project's own and are always there.
 """
+
 import numpy as np
 import pytest
 
@@ -65,8 +66,20 @@ def test_greedy(model, isa):
     need(isa)
     greedy = model.facts["greedy"]
     wanted = greedy["continuation"][: greedy["sure"]]
-    answer = program.fine("run", model.model, "--raw", "--tokens", program.ids(model.facts["tokens"]),
-                          "-n", len(greedy["continuation"]), "--temp", 0, "--json", env={"ONDOL_ISA": isa}, timeout=600).json
+    answer = program.fine(
+        "run",
+        model.model,
+        "--raw",
+        "--tokens",
+        program.ids(model.facts["tokens"]),
+        "-n",
+        len(greedy["continuation"]),
+        "--temp",
+        0,
+        "--json",
+        env={"ONDOL_ISA": isa},
+        timeout=600,
+    ).json
     found = answer["tokens"]
     if answer["finish_reason"] == "stop":  # the model ended by itself: nothing more can be compared
         assert len(found) > 0

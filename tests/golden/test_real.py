@@ -3,6 +3,7 @@
 Compared as the record says: the best token wherever its margin exceeds 0.5, greedy continuations up to the first margin
 below that, perplexity within 1 %. Single logits are not compared: 8-bit activations over many layers move them by up to 3.
 """
+
 import json
 
 import numpy as np
@@ -61,8 +62,20 @@ def test_greedy(record, name, isa):
     need(isa)
     path = model_path(name)
     for number, prompt in enumerate(record[name]["prompts"]):
-        answer = program.fine("run", path, "--raw", "--tokens", program.ids(prompt["tokens"]), "-n", len(prompt["greedy"]),
-                              "--temp", 0, "--json", env={"ONDOL_ISA": isa}, timeout=600).json
+        answer = program.fine(
+            "run",
+            path,
+            "--raw",
+            "--tokens",
+            program.ids(prompt["tokens"]),
+            "-n",
+            len(prompt["greedy"]),
+            "--temp",
+            0,
+            "--json",
+            env={"ONDOL_ISA": isa},
+            timeout=600,
+        ).json
         wanted = prompt["greedy"][: prompt["sure"]]
         if answer["finish_reason"] == "stop":
             wanted = wanted[: len(answer["tokens"])]
@@ -73,8 +86,10 @@ def test_greedy(record, name, isa):
 def test_perplexity(record, name):
     expected = record[name]["text"]
     found = program.fine("perplexity", model_path(name), "-f", TEXT, "--json", timeout=900).json
-    reference.note(f"{name:24} perplexity {found['perplexity']:.4f}, llama.cpp {expected['perplexity']:.4f}, "
-                   f"F32 {expected['perplexity_f32']:.4f}")
+    reference.note(
+        f"{name:24} perplexity {found['perplexity']:.4f}, llama.cpp {expected['perplexity']:.4f}, "
+        f"F32 {expected['perplexity_f32']:.4f}"
+    )
     predictions = len(expected["tokens"]) - 1
     assert found["tokens"] in (predictions, predictions + 1)
     assert found["nll_mean"] == pytest.approx(np.log(found["perplexity"]), rel=1e-4)

@@ -1,4 +1,5 @@
 """Where things are."""
+
 import os
 import pathlib
 
@@ -22,13 +23,16 @@ def tracked_files(*suffixes):
 
     listing = subprocess.run(
         ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     if listing.returncode == 0:
         names = [name for name in listing.stdout.split("\0") if name]
     else:
         skipped = {"build", ".git", "target", "__pycache__"}
-        names = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*")
-                 if p.is_file() and not skipped & set(p.relative_to(ROOT).parts)]
+        names = [
+            str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file() and not skipped & set(p.relative_to(ROOT).parts)
+        ]
     paths = [ROOT / name for name in sorted(names)]
     return [p for p in paths if p.is_file() and (not suffixes or p.suffix in suffixes)]

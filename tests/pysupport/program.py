@@ -1,4 +1,5 @@
 """Runs the program as a user would."""
+
 import dataclasses
 import json
 import os
@@ -41,8 +42,12 @@ def ondol(*arguments, stdin=b"", env=None, timeout=120, address_space=None):
             resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
 
     done = subprocess.run(
-        [str(ONDOL), *map(str, arguments)], input=stdin, capture_output=True, timeout=timeout,
-        env=environment(**(env or {})), preexec_fn=limit,
+        [str(ONDOL), *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        timeout=timeout,
+        env=environment(**(env or {})),
+        preexec_fn=limit,
     )
     return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
@@ -52,8 +57,13 @@ def measured(*arguments, timeout=30):
     import time
 
     start = time.monotonic()
-    process = subprocess.Popen([str(ONDOL), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, env=environment())
+    process = subprocess.Popen(
+        [str(ONDOL), *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
     try:
         out, err = process.stdout.read(), process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -63,8 +73,9 @@ def measured(*arguments, timeout=30):
     process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - start
     assert seconds < timeout, f"took {seconds:.1f} s"
-    return Outcome(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"),
-                   usage.ru_maxrss / 1024, seconds)
+    return Outcome(
+        process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), usage.ru_maxrss / 1024, seconds
+    )
 
 
 def fine(*arguments, **options):

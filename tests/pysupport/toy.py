@@ -4,6 +4,7 @@ Written field by field, so that broken variants (a wrong type, a missing key, a 
 make as whole ones. Greedy continuations never end by themselves: the rows of the control tokens in the output matrix are
 zero, and some other token is always above.
 """
+
 import dataclasses
 import struct
 
