@@ -52,6 +52,15 @@ constexpr uint16_t f32_to_f16_finite(float value) {
   return value < kMaxF16 ? f32_to_f16(value) : uint16_t{0x7bff};
 }
 
+/// A binary16 as it lies in a block: two bytes, little-endian, at any address.
+constexpr float load_f16(const uint8_t* bytes) {
+  return f16_to_f32(static_cast<uint16_t>(bytes[0] | (bytes[1] << 8)));
+}
+constexpr void store_f16(uint16_t half, uint8_t* bytes) {
+  bytes[0] = static_cast<uint8_t>(half);
+  bytes[1] = static_cast<uint8_t>(half >> 8);
+}
+
 /// bfloat16 -> binary32.
 constexpr float bf16_to_f32(uint16_t value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value) << 16);

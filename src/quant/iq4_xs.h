@@ -15,8 +15,8 @@ namespace ondol::quant {
 /// of scales_low[k]; the high two of scale[j] are bits 2 j, 2 j + 1 of scales_high.
 struct BlockIQ4_XS {
   static constexpr int kValues = 256;
-  uint16_t d;  ///< binary16
-  uint16_t scales_high;
+  uint8_t d[2];            ///< binary16
+  uint8_t scales_high[2];  ///< little-endian
   uint8_t scales_low[4];
   uint8_t quants[128];
 };

@@ -13,8 +13,8 @@ struct BlockQ2_K {
   static constexpr int kValues = 256;
   uint8_t scales[16];
   uint8_t quants[64];
-  uint16_t d;     ///< binary16
-  uint16_t dmin;  ///< binary16
+  uint8_t d[2];     ///< binary16
+  uint8_t dmin[2];  ///< binary16
 };
 static_assert(sizeof(BlockQ2_K) == 84);
 

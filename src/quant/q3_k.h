@@ -16,7 +16,7 @@ struct BlockQ3_K {
   uint8_t high[32];
   uint8_t quants[64];
   uint8_t scales[12];
-  uint16_t d;  ///< binary16
+  uint8_t d[2];  ///< binary16
 };
 static_assert(sizeof(BlockQ3_K) == 110);
 

@@ -9,7 +9,7 @@ namespace ondol::quant {
 /// quants[i] holds q[i] in its low and q[i + 16] in its high four bits.
 struct BlockQ4_0 {
   static constexpr int kValues = 32;
-  uint16_t d;  ///< binary16
+  uint8_t d[2];  ///< binary16
   uint8_t quants[16];
 };
 static_assert(sizeof(BlockQ4_0) == 18);

@@ -10,7 +10,7 @@ namespace ondol::quant {
 /// The fifth bit of q[i] is bit i of `high`, read as a little-endian number.
 struct BlockQ5_0 {
   static constexpr int kValues = 32;
-  uint16_t d;  ///< binary16
+  uint8_t d[2];  ///< binary16
   uint8_t high[4];
   uint8_t quants[16];
 };

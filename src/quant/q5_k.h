@@ -14,8 +14,8 @@ namespace ondol::quant {
 /// of high[l].
 struct BlockQ5_K {
   static constexpr int kValues = 256;
-  uint16_t d;     ///< binary16
-  uint16_t dmin;  ///< binary16
+  uint8_t d[2];     ///< binary16
+  uint8_t dmin[2];  ///< binary16
   KScales scales;
   uint8_t high[32];
   uint8_t quants[128];

@@ -17,7 +17,7 @@ struct BlockQ6_K {
   uint8_t low[128];
   uint8_t high[64];
   int8_t scales[16];
-  uint16_t d;  ///< binary16
+  uint8_t d[2];  ///< binary16
 };
 static_assert(sizeof(BlockQ6_K) == 210);
 

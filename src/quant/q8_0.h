@@ -8,7 +8,7 @@ namespace ondol::quant {
 /// 32 weights in 34 bytes: w[i] = d * quants[i].
 struct BlockQ8_0 {
   static constexpr int kValues = 32;
-  uint16_t d;  ///< binary16
+  uint8_t d[2];  ///< binary16
   int8_t quants[32];
 };
 static_assert(sizeof(BlockQ8_0) == 34);

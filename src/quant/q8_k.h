@@ -9,7 +9,7 @@ namespace ondol::quant {
 /// sums[j] = quants[16 j] + ... + quants[16 j + 15], for products with formats that have a minimum.
 struct BlockQ8_K {
   static constexpr int kValues = 256;
-  float d;
+  float d;  ///< binary32
   int8_t quants[256];
   int16_t sums[16];
 };
