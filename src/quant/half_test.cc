@@ -21,15 +21,15 @@ double meaning(uint16_t half) {
 TEST(Half, EveryNumberIsReadExactlyAndComesBack) {
   for (uint32_t i = 0; i < 0x10000; ++i) {
     const auto half = static_cast<uint16_t>(i);
-    const float value = f16_to_f32(half);
+    const float value = half_to_float(half);
     if (std::isnan(meaning(half))) {
       ASSERT_TRUE(std::isnan(value)) << i;
-      ASSERT_TRUE(std::isnan(f16_to_f32(f32_to_f16(value)))) << i;
+      ASSERT_TRUE(std::isnan(half_to_float(float_to_half(value)))) << i;
       continue;
     }
     ASSERT_EQ(value, meaning(half)) << i;
     ASSERT_EQ(std::signbit(value), (half & 0x8000) != 0) << i;
-    ASSERT_EQ(f32_to_f16(value), half) << i;
+    ASSERT_EQ(float_to_half(value), half) << i;
     uint8_t bytes[2];
     store_f16(half, bytes);
     ASSERT_EQ(load_f16(bytes), value) << i;
@@ -40,43 +40,43 @@ TEST(Half, RoundsToNearestTiesToEven) {
   // Between each pair of neighbours: the middle goes to the even one, what is beside it to the
   // nearer one.
   for (uint16_t half = 0; half < 0x7bff; ++half) {
-    const float low = f16_to_f32(half);
-    const float high = f16_to_f32(static_cast<uint16_t>(half + 1));
+    const float low = half_to_float(half);
+    const float high = half_to_float(static_cast<uint16_t>(half + 1));
     const float middle = 0.5f * (low + high);  // exact
     const auto even = static_cast<uint16_t>(half + (half & 1));
-    ASSERT_EQ(f32_to_f16(middle), even) << half;
-    ASSERT_EQ(f32_to_f16(-middle), even | 0x8000) << half;
-    ASSERT_EQ(f32_to_f16(std::nextafter(middle, 0.0f)), half) << half;
-    ASSERT_EQ(f32_to_f16(std::nextafter(middle, 1e9f)), half + 1) << half;
+    ASSERT_EQ(float_to_half(middle), even) << half;
+    ASSERT_EQ(float_to_half(-middle), even | 0x8000) << half;
+    ASSERT_EQ(float_to_half(std::nextafter(middle, 0.0f)), half) << half;
+    ASSERT_EQ(float_to_half(std::nextafter(middle, 1e9f)), half + 1) << half;
   }
 }
 
 TEST(Half, EndsOfTheRange) {
-  EXPECT_EQ(f32_to_f16(65519.0f), 0x7bff);
-  EXPECT_EQ(f32_to_f16(65520.0f), 0x7c00);
-  EXPECT_EQ(f32_to_f16(INFINITY), 0x7c00);
-  EXPECT_EQ(f32_to_f16(-INFINITY), 0xfc00);
-  EXPECT_EQ(f32_to_f16(1e-40f), 0x0000);
-  EXPECT_EQ(f32_to_f16(-1e-40f), 0x8000);
-  EXPECT_EQ(f32_to_f16(0x1p-25f), 0x0000);
-  EXPECT_EQ(f32_to_f16_finite(1e9f), 0x7bff);
-  EXPECT_EQ(f32_to_f16_finite(-INFINITY), 0xfbff);
-  EXPECT_EQ(f32_to_f16_finite(NAN), 0x0000);
-  EXPECT_EQ(f32_to_f16_finite(-1.0f), 0xbc00);
+  EXPECT_EQ(float_to_half(65519.0f), 0x7bff);
+  EXPECT_EQ(float_to_half(65520.0f), 0x7c00);
+  EXPECT_EQ(float_to_half(INFINITY), 0x7c00);
+  EXPECT_EQ(float_to_half(-INFINITY), 0xfc00);
+  EXPECT_EQ(float_to_half(1e-40f), 0x0000);
+  EXPECT_EQ(float_to_half(-1e-40f), 0x8000);
+  EXPECT_EQ(float_to_half(0x1p-25f), 0x0000);
+  EXPECT_EQ(to_half_finite(1e9f), 0x7bff);
+  EXPECT_EQ(to_half_finite(-INFINITY), 0xfbff);
+  EXPECT_EQ(to_half_finite(NAN), 0x0000);
+  EXPECT_EQ(to_half_finite(-1.0f), 0xbc00);
 }
 
 TEST(Half, BFloat16) {
-  EXPECT_EQ(bf16_to_f32(0x3f80), 1.0f);
-  EXPECT_EQ(bf16_to_f32(0x0001), 0x1p-133f);
+  EXPECT_EQ(bhalf_to_float(0x3f80), 1.0f);
+  EXPECT_EQ(bhalf_to_float(0x0001), 0x1p-133f);
   EXPECT_EQ(f32_to_bf16(1.0f + 0x1p-8f), 0x3f80);            // tie: to even
   EXPECT_EQ(f32_to_bf16(1.0f + 0x1p-7f + 0x1p-8f), 0x3f82);  // tie: to even, upwards
   EXPECT_EQ(f32_to_bf16(1.0f + 0x1p-8f + 0x1p-20f), 0x3f81);
   EXPECT_EQ(f32_to_bf16(std::numeric_limits<float>::max()), 0x7f80);
-  EXPECT_TRUE(std::isnan(bf16_to_f32(f32_to_bf16(NAN))));
+  EXPECT_TRUE(std::isnan(bhalf_to_float(f32_to_bf16(NAN))));
   for (uint32_t i = 0; i < 0x10000; ++i) {
     const auto value = static_cast<uint16_t>(i);
-    if (!std::isnan(bf16_to_f32(value))) {
-      ASSERT_EQ(f32_to_bf16(bf16_to_f32(value)), value);
+    if (!std::isnan(bhalf_to_float(value))) {
+      ASSERT_EQ(f32_to_bf16(bhalf_to_float(value)), value);
     }
   }
 }

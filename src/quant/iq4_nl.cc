@@ -14,7 +14,7 @@ void dequantize(const BlockIQ4_NL& block, float* out) {
 
 void quantize(const float* values, BlockIQ4_NL& block) {
   const TableLevels levels{kIq4Levels};
-  store_f16(f32_to_f16_finite(fit_scale(std::span(values, 32), levels)), block.d);
+  store_f16(to_half_finite(fit_scale(std::span(values, 32), levels)), block.d);
   const float inverse = inverse_scale(load_f16(block.d));
   Codes32 codes;
   for (size_t i = 0; i < 32; ++i) {

@@ -14,7 +14,7 @@ void dequantize(const BlockQ4_0& block, float* out) {
 
 void quantize(const float* values, BlockQ4_0& block) {
   constexpr IntegerLevels kLevels{-8, 7};
-  store_f16(f32_to_f16_finite(fit_scale(std::span(values, 32), kLevels)), block.d);
+  store_f16(to_half_finite(fit_scale(std::span(values, 32), kLevels)), block.d);
   const float inverse = inverse_scale(load_f16(block.d));
   Codes32 codes;
   for (size_t i = 0; i < 32; ++i) {

@@ -16,8 +16,8 @@ void dequantize(const BlockQ5_1& block, float* out) {
 void quantize(const float* values, BlockQ5_1& block) {
   constexpr int kHighest = 31;
   const Affine fitted = fit_affine(std::span(values, 32), kHighest, false);
-  store_f16(f32_to_f16_finite(fitted.scale), block.d);
-  store_f16(f32_to_f16_finite(fitted.min), block.m);
+  store_f16(to_half_finite(fitted.scale), block.d);
+  store_f16(to_half_finite(fitted.min), block.m);
   const Affine stored{load_f16(block.d), load_f16(block.m)};
   Codes32 codes;
   for (size_t i = 0; i < 32; ++i) {

@@ -8,12 +8,12 @@ namespace ondol::quant {
 void dequantize(const BlockQ5_K& block, float* out) {
   const float d = load_f16(block.d);
   const float dmin = load_f16(block.dmin);
-  uint8_t scales[8];
-  uint8_t mins[8];
+  uint64_t scales = 0;
+  uint64_t mins = 0;
   block.scales.unpack(scales, mins);
   for (size_t j = 0; j < 8; ++j) {
-    const float scale = d * static_cast<float>(scales[j]);
-    const float min = dmin * static_cast<float>(mins[j]);
+    const float scale = d * static_cast<float>((scales >> (8 * j)) & 63);
+    const float min = dmin * static_cast<float>((mins >> (8 * j)) & 63);
     for (size_t l = 0; l < 32; ++l) {
       const int low = (block.quants[j / 2 * 32 + l] >> (j % 2 * 4)) & 15;
       const int q = low | (((block.high[l] >> j) & 1) << 4);

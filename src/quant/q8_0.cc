@@ -14,7 +14,7 @@ void quantize(const float* values, BlockQ8_0& block) {
   // With 255 levels a search for the scale gains next to nothing.
   float largest = 0;
   for (size_t i = 0; i < 32; ++i) largest = std::max(largest, std::abs(values[i]));
-  store_f16(f32_to_f16_finite(largest / 127.0f), block.d);
+  store_f16(to_half_finite(largest / 127.0f), block.d);
   const float inverse = inverse_scale(load_f16(block.d));
   constexpr IntegerLevels kLevels{-127, 127};
   for (size_t i = 0; i < 32; ++i) {
