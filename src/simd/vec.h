@@ -24,6 +24,8 @@
 //           dot_i8(acc, w, x): w signed -128..127, x signed -127..127
 //           dot_u8_scaled / dot_i8_scaled(acc, w, x, s): acc + s * dot
 //           dot_i16(acc, a, b): lane j adds a[2j] b[2j] + a[2j+1] b[2j+1] · istore(p, i)
+//   Factors factors(u64): eight int8 of a register as factors · Scale pick(factors, lo, hi): factor
+//           lo for bytes 0..15, hi for 16..31; lo and hi are constants once loops are unrolled
 //   Scale   scale(s) · scale2(lo, hi): bytes 0..15 and 16..31 have factors of their own; s fits in
 //   int16 I16     load_i16(p) · i16_from_i8(p) 16 int8 · i16_twice_from_i8(p) 8 int8, each in two
 //   neighbouring lanes F32     fzero, splat_f, fload, fstore, fload_n, fstore_n (the first n lanes;

@@ -27,6 +27,9 @@ struct Vec {
     float32x4_t v[2];
   };
   using Scale = I32;
+  struct Factors {
+    int32x4_t v[2];
+  };
 
   ONDOL_VEC Bytes load(const void* p) {
     return {{load16(p), load16(static_cast<const uint8_t*>(p) + 16)}};
@@ -105,6 +108,11 @@ struct Vec {
 
   ONDOL_VEC Scale scale(int s) { return {{vdupq_n_s32(s), vdupq_n_s32(s)}}; }
   ONDOL_VEC Scale scale2(int lo, int hi) { return {{vdupq_n_s32(lo), vdupq_n_s32(hi)}}; }
+  ONDOL_VEC Factors factors(uint64_t eight) {
+    const int16x8_t wide = vmovl_s8(vreinterpret_s8_u64(vcreate_u64(eight)));
+    return {{vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide)}};
+  }
+  ONDOL_VEC Scale pick(Factors f, int lo, int hi) { return scale2(f.v[lo / 4][lo % 4], f.v[hi / 4][hi % 4]); }
   ONDOL_VEC I16 load_i16(const int16_t* p) { return {{vld1q_s16(p), vld1q_s16(p + 8)}}; }
   ONDOL_VEC I16 i16_from_i8(const void* p) {
     const int8x16_t in = s8(load16(p));

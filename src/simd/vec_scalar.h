@@ -25,6 +25,9 @@ struct Vec {
     float v[8];
   };
   using Scale = I32;
+  struct Factors {
+    int32_t v[8];
+  };
 
   ONDOL_VEC Bytes load(const void* p) {
     Bytes r;
@@ -124,6 +127,12 @@ struct Vec {
 
   ONDOL_VEC Scale scale(int s) { return scale2(s, s); }
   ONDOL_VEC Scale scale2(int lo, int hi) { return {{lo, lo, lo, lo, hi, hi, hi, hi}}; }
+  ONDOL_VEC Factors factors(uint64_t eight) {
+    Factors r;
+    for (int i = 0; i < 8; ++i) r.v[i] = static_cast<int8_t>(eight >> (8 * i));
+    return r;
+  }
+  ONDOL_VEC Scale pick(Factors f, int lo, int hi) { return scale2(f.v[lo], f.v[hi]); }
   ONDOL_VEC I16 load_i16(const int16_t* p) {
     I16 r;
     std::memcpy(r.v, p, 32);

@@ -19,6 +19,7 @@ struct Vec {
   using I16 = __m256i;
   using I32 = __m256i;
   using Scale = __m256i;  // 16 int16, the two of an int32 lane alike
+  using Factors = __m256i;  // 8 int16, in both halves
   using F32 = __m256;
 
   ONDOL_VEC Bytes load(const void* p) {
@@ -105,6 +106,13 @@ struct Vec {
   ONDOL_VEC Scale scale2(int lo, int hi) {
     return _mm256_set_m128i(_mm_set1_epi16(static_cast<int16_t>(hi)),
                             _mm_set1_epi16(static_cast<int16_t>(lo)));
+  }
+  ONDOL_VEC Factors factors(uint64_t eight) {
+    return _mm256_broadcastsi128_si256(
+        _mm_cvtepi8_epi16(_mm_cvtsi64_si128(static_cast<int64_t>(eight))));
+  }
+  ONDOL_VEC Scale pick(Factors f, int lo, int hi) {
+    return _mm256_shuffle_epi8(f, scale2(0x0100 + 0x0202 * lo, 0x0100 + 0x0202 * hi));
   }
   ONDOL_VEC I16 load_i16(const int16_t* p) { return load(p); }
   ONDOL_VEC I16 i16_from_i8(const void* p) { return _mm256_cvtepi8_epi16(load16(p)); }

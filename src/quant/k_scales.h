@@ -1,0 +1,37 @@
+// Thread rule: pure functions.
+#pragma once
+
+#include <cstdint>
+
+namespace ondol::quant {
+
+/// The eight scales and eight minima (six bits each, 0 .. 63) of Q4_K and Q5_K in 12 bytes. For j <
+/// 4:
+///   packed[j]      bits 0-5  scale[j]               bits 6-7  high two bits of scale[j + 4]
+///   packed[j + 4]  bits 0-5  min[j]                 bits 6-7  high two bits of min[j + 4]
+///   packed[j + 8]  bits 0-3  low half of scale[j+4] bits 4-7  low half of min[j + 4]
+struct KScales {
+  uint8_t packed[12];
+
+  /// Scale j and minimum j in byte j.
+  [[gnu::always_inline]] inline void unpack(uint64_t& scale, uint64_t& min) const {
+    uint32_t a, b, c;
+    __builtin_memcpy(&a, packed, 4);
+    __builtin_memcpy(&b, packed + 4, 4);
+    __builtin_memcpy(&c, packed + 8, 4);
+    const uint32_t scale_high = (c & 0x0f0f0f0fu) | ((a >> 2) & 0x30303030u);
+    const uint32_t min_high = ((c >> 4) & 0x0f0f0f0fu) | ((b >> 2) & 0x30303030u);
+    scale = (a & 0x3f3f3f3fu) | (uint64_t{scale_high} << 32);
+    min = (b & 0x3f3f3f3fu) | (uint64_t{min_high} << 32);
+  }
+
+  constexpr void pack(const uint8_t* scale, const uint8_t* min) {
+    for (int j = 0; j < 4; ++j) {
+      packed[j] = static_cast<uint8_t>(scale[j] | ((scale[j + 4] >> 4) << 6));
+      packed[j + 4] = static_cast<uint8_t>(min[j] | ((min[j + 4] >> 4) << 6));
+      packed[j + 8] = static_cast<uint8_t>((scale[j + 4] & 15) | ((min[j + 4] & 15) << 4));
+    }
+  }
+};
+
+}  // namespace ondol::quant
