@@ -16,9 +16,9 @@
 //   Bytes   load(p) 32 bytes · join(lo, hi) two times 16 · twice(p) the same 16 in both halves
 //           nibbles(p) 16 bytes: low nibbles in bytes 0..15, high nibbles in 16..31
 //           bits(p) 4 bytes: byte i is 0xff where bit i is set, else 0
-//           splat(b) · and_, or_, xor_, add, sub, abs (wrapping bytes) · shr<N>, shl<N> per byte,
-//           zeros shifted in lookup(table16, indices 0..15) quantized(a, b, c, d) 4 F32 rounded to
-//           nearest even, within -127..127
+//           splat(b) · store(p, a) · and_, or_, xor_, add, sub, abs (wrapping bytes) · shr<N>,
+//           shl<N> per byte, zeros shifted in lookup(table16, indices 0..15) quantized(a, b, c, d)
+//           4 F32 rounded to nearest even, within -127..127
 //   I32     izero · dot_u8(acc, w, x): w unsigned 0..127, x signed -127..127 (two products fit in
 //   16 bits)
 //           dot_i8(acc, w, x): w signed -128..127, x signed -127..127

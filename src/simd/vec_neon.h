@@ -47,6 +47,10 @@ struct Vec {
     return {{vtstq_u8(vcombine_u8(vdup_n_u8(in[0]), vdup_n_u8(in[1])), one),
              vtstq_u8(vcombine_u8(vdup_n_u8(in[2]), vdup_n_u8(in[3])), one)}};
   }
+  ONDOL_VEC void store(void* p, Bytes a) {
+    vst1q_u8(static_cast<uint8_t*>(p), a.v[0]);
+    vst1q_u8(static_cast<uint8_t*>(p) + 16, a.v[1]);
+  }
   ONDOL_VEC Bytes splat(uint8_t b) { return {{vdupq_n_u8(b), vdupq_n_u8(b)}}; }
   ONDOL_VEC Bytes and_(Bytes a, Bytes b) {
     return {{vandq_u8(a.v[0], b.v[0]), vandq_u8(a.v[1], b.v[1])}};
@@ -172,6 +176,10 @@ struct Vec {
   ONDOL_VEC F32 copysign(F32 magnitude, F32 sign) {
     const uint32x4_t top = vdupq_n_u32(0x80000000u);
     return {{vbslq_f32(top, sign.v[0], magnitude.v[0]), vbslq_f32(top, sign.v[1], magnitude.v[1])}};
+  }
+  ONDOL_VEC F32 load_i8(const void* p) {
+    const int16x8_t in = vmovl_s8(vld1_s8(static_cast<const int8_t*>(p)));
+    return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(in))), vcvtq_f32_s32(vmovl_high_s16(in))}};
   }
   ONDOL_VEC F32 load_f32(const void* p) {
     const Bytes in = load(p);

@@ -42,6 +42,7 @@ struct Vec {
     return _mm256_cmpeq_epi8(
         _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(in), spread), one), one);
   }
+  ONDOL_VEC void store(void* p, Bytes a) { _mm256_storeu_si256(static_cast<__m256i_u*>(p), a); }
   ONDOL_VEC Bytes splat(uint8_t b) { return _mm256_set1_epi8(static_cast<char>(b)); }
   ONDOL_VEC Bytes and_(Bytes a, Bytes b) { return _mm256_and_si256(a, b); }
   ONDOL_VEC Bytes or_(Bytes a, Bytes b) { return _mm256_or_si256(a, b); }
@@ -146,6 +147,9 @@ struct Vec {
   ONDOL_VEC F32 select(F32 mask, F32 yes, F32 no) { return _mm256_blendv_ps(no, yes, mask); }
   ONDOL_VEC F32 copysign(F32 magnitude, F32 sign) {
     return _mm256_or_ps(fabs(magnitude), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
+  }
+  ONDOL_VEC F32 load_i8(const void* p) {
+    return to_f32(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i_u*>(p))));
   }
   ONDOL_VEC F32 load_f32(const void* p) { return _mm256_castsi256_ps(load(p)); }
   ONDOL_VEC F32 load_f16(const void* p) { return _mm256_cvtph_ps(load16(p)); }
