@@ -12,6 +12,8 @@
 namespace ondol::store {
 namespace {
 
+constexpr uint64_t kMostIgnored = 1 << 20;
+
 struct Url {
   std::string scheme, host, port;
 };
@@ -132,6 +134,7 @@ struct HttpClient::Transfer {
   HttpHead head;
   std::optional<Error> error;  ///< of the sink
   bool begun = false;
+  uint64_t ignored = 0;  ///< bytes of a body that is not for the sink
 
   bool successful() const { return head.status >= 200 && head.status < 300; }
   bool begin() {
@@ -150,8 +153,10 @@ struct HttpClient::Transfer {
   }
   static size_t on_body(char* data, size_t size, size_t n, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
-    // What an error or a redirect says for people is not needed.
-    if (!transfer.successful()) return size * n;
+    // What an error or a redirect says for people is not needed; nobody may fill the line with it,
+    // though.
+    if (!transfer.successful())
+      return (transfer.ignored += size * n) <= kMostIgnored ? size * n : 0;
     if (!transfer.begin()) return 0;
     return transfer.keep(transfer.sink.write(std::as_bytes(std::span(data, size * n)))) ? size * n
                                                                                         : 0;
@@ -238,9 +243,10 @@ std::expected<HttpHead, HttpFailure> HttpClient::get(const std::string& url, uin
 std::expected<HttpHead, HttpFailure> HttpClient::get_once(const std::string& url, uint64_t offset,
                                                           HttpSink& sink, std::string& redirect) {
   CURL* curl = curl_.get();
-  curl_easy_reset(curl);
-  Transfer transfer{sink, options_.keep_going, {}, {}, false};
+  Transfer transfer{sink, options_.keep_going, {}, {}, false, 0};
   char reason[CURL_ERROR_SIZE] = "";
+  // The handle outlives this call with its connections, but must not keep pointers into it.
+  const std::unique_ptr<CURL, void (*)(CURL*)> forget(curl, curl_easy_reset);
   set(curl, CURLOPT_URL, url.c_str());
   set(curl, CURLOPT_ERRORBUFFER, &reason[0]);
   set(curl, CURLOPT_NOSIGNAL, 1L);
@@ -274,7 +280,7 @@ std::expected<HttpHead, HttpFailure> HttpClient::get_once(const std::string& url
   if (code == CURLE_ABORTED_BY_CALLBACK) {
     return std::unexpected(permanent({ErrorKind::kInterrupted, "interrupted"}));
   }
-  if (code != CURLE_OK) {
+  if (code != CURLE_OK && transfer.ignored <= kMostIgnored) {
     const char* why = reason[0] != '\0' ? &reason[0] : curl_easy_strerror(code);
     return std::unexpected(
         HttpFailure{{ErrorKind::kFailed, fmt::format("cannot fetch {}: {}", shown(url), why)},

@@ -17,6 +17,10 @@ bool is_plain(char c) {
          c == '-';
 }
 
+bool is_name_character(char c) {
+  return is_plain(c) || c == '+' || static_cast<unsigned char>(c) >= 0x80;
+}
+
 /// One half of `org/repo`.
 bool is_repo_part(std::string_view part) {
   return !part.empty() && part.size() <= 96 && std::ranges::all_of(part, is_plain) &&
@@ -33,20 +37,17 @@ std::optional<uint32_t> five_digits(std::string_view text) {
 }  // namespace
 
 bool is_model_name(std::string_view name) {
-  const auto allowed = [](char c) {
-    return is_plain(c) || c == '+' || static_cast<unsigned char>(c) >= 0x80;
-  };
   return !name.empty() && name.size() <= 128 && name.front() != '.' && name.front() != '-' &&
-         name.find("..") == std::string_view::npos && std::ranges::all_of(name, allowed);
+         name.find("..") == std::string_view::npos && !name.ends_with(kSuffix) &&
+         std::ranges::all_of(name, is_name_character);
 }
 
 Result<void> check_model_name(std::string_view name) {
   if (is_model_name(name)) return {};
-  return usage_error(
-      fmt::format("'{}' cannot name a model in the store; use letters, digits and . _ + - (at most "
-                  "128, not starting with . or -, "
-                  "no ..)",
-                  name));
+  return usage_error(fmt::format(
+      "'{}' cannot name a model in the store; use letters, digits and . _ + - (at most 128, not "
+      "starting with . or -, no .., not ending in .gguf)",
+      name));
 }
 
 bool is_safe_relative_path(std::string_view path) {
@@ -84,10 +85,11 @@ std::string format_split_name(const SplitName& name) {
 }
 
 std::string default_model_name(std::string_view path) {
-  if (const auto split = parse_split_name(path)) return std::string(base_name(split->stem));
-  std::string_view name = base_name(path);
-  if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
-  return std::string(name);
+  const auto split = parse_split_name(path);
+  std::string name(base_name(split ? std::string_view(split->stem) : path));
+  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+  std::ranges::replace_if(name, [](char c) { return !is_name_character(c); }, '-');
+  return name;
 }
 
 bool is_hub_spec(std::string_view model) { return model.starts_with(kHub); }

@@ -11,8 +11,8 @@
 namespace ondol::store {
 
 /// Whether `name` may name a model of the store: letters, digits, `._+-` and anything beyond ASCII,
-/// at most 128 bytes, not starting with a dot or a dash, no `..`. So it can never leave the store's
-/// folder or be taken for a flag.
+/// at most 128 bytes, not starting with a dot or a dash, no `..`, not ending in `.gguf`. So it can
+/// never leave the store's folder or be taken for a flag.
 bool is_model_name(std::string_view name);
 /// Usage error with the rule, if it is not one.
 Result<void> check_model_name(std::string_view name);
@@ -34,7 +34,7 @@ std::optional<SplitName> parse_split_name(std::string_view path);
 std::string format_split_name(const SplitName& name);
 
 /// The name under which a file is kept if none is chosen: its own without folder, part number and
-/// `.gguf`.
+/// `.gguf`, with a dash for every character that names of models do not have.
 std::string default_model_name(std::string_view path);
 
 /// `hf:org/repo[:selector]`; the selector is a file of the repository or a quantisation such as

@@ -8,8 +8,8 @@ namespace {
 TEST(NamesTest, ModelNamesStayInsideTheStore) {
   for (const char* good : {"smollm2", "Qwen2.5-7B_q4+x", "모델", "a"})
     EXPECT_TRUE(is_model_name(good)) << good;
-  for (const char* bad :
-       {"", ".", "..", "a/b", "../a", "a..b", "-n", ".hidden", "a\\b", "a b", "a\nb", "a:b"}) {
+  for (const char* bad : {"", ".", "..", "a/b", "../a", "a..b", "-n", ".hidden", "a\\b", "a b",
+                          "a\nb", "a:b", "a.gguf"}) {
     EXPECT_FALSE(is_model_name(bad)) << bad;
     EXPECT_EQ(check_model_name(bad).error().kind, ErrorKind::kUsage);
   }
@@ -40,6 +40,7 @@ TEST(NamesTest, SplitNames) {
   }
   EXPECT_EQ(default_model_name("Q8/m-00002-of-00005.gguf"), "m");
   EXPECT_EQ(default_model_name("a/b.Q4_0.gguf"), "b.Q4_0");
+  EXPECT_EQ(default_model_name("my model (1).gguf"), "my-model--1-");
 }
 
 TEST(NamesTest, HubSpecs) {

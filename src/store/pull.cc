@@ -62,6 +62,18 @@ std::optional<std::pair<uint64_t, std::optional<uint64_t>>> parse_content_range(
   return std::pair(*first, total);
 }
 
+/// Adds bytes to a digest in pieces; `tick` is asked before each, with the bytes so far, whether to
+/// go on.
+Result<void> hash_bytes(std::span<const std::byte> bytes, Sha256& hash,
+                        const std::function<bool(uint64_t)>& tick) {
+  constexpr size_t kPiece = 4 << 20;
+  for (size_t done = 0; done < bytes.size(); done += kPiece) {
+    if (!tick(done)) return interrupted();
+    hash.update(bytes.subspan(done, std::min(kPiece, bytes.size() - done)));
+  }
+  return {};
+}
+
 /// The unfinished file on the disk, with the digest of what is in it.
 class PartFile final : public HttpSink {
  public:
@@ -75,15 +87,10 @@ class PartFile final : public HttpSink {
     if (info->size > 0) {
       const auto mapped = env_.map(path_);
       if (!mapped) return propagate(mapped);
-      constexpr size_t kPiece = 4 << 20;
-      for (auto rest = (*mapped)->bytes(); !rest.empty();
-           rest = rest.subspan(std::min(kPiece, rest.size()))) {
-        if (!tick(size_)) return interrupted();
-        const auto piece = rest.first(std::min(kPiece, rest.size()));
-        hash_.update(piece);
-        size_ += piece.size();
-      }
-      resumed_ = size_ > 0;
+      const auto bytes = (*mapped)->bytes();
+      if (auto done = hash_bytes(bytes, hash_, tick); !done) return done;
+      size_ = bytes.size();
+      resumed_ = true;
     }
     return reopen(WriteMode::kAppend);
   }
@@ -271,7 +278,9 @@ Result<bool> Puller::is_current(const Entry& present, const std::vector<HubFile>
     const auto mapped = env_.map(present.path);
     if (!mapped) return propagate(mapped);
     Sha256 hash;
-    hash.update((*mapped)->bytes());
+    const auto tell = [&](uint64_t done) { return tick(done); };
+    if (auto done = hash_bytes((*mapped)->bytes(), hash, tell); !done)
+      return propagate(std::move(done));
     if (hash.finish() == files[0].sha256) {
       if (auto written = store_.write_origin(present.name, {spec_.repo, files}); !written) {
         return propagate(std::move(written));
@@ -311,7 +320,8 @@ Result<void> Puller::fetch_bytes(PartFile& part, const HubFile& file) {
   uint64_t at_failure = 0;
   while (!part.complete()) {
     auto answer = client_->get(url, part.size(), part);
-    if (part.complete()) break;
+    // A line that breaks after the last byte does no harm; a body that goes on after it does.
+    if (part.complete() && (answer || answer.error().transient)) break;
     HttpFailure failure;
     if (answer) {
       failure.error.message = fmt::format("the server ended '{}' after {} of {} bytes", file.path,
@@ -392,7 +402,10 @@ Result<Pulled> Puller::run() {
   if (*present) {
     const auto current = is_current(**present, *files);
     if (!current) return propagate(current);
-    if (*current) return Pulled{std::move(**present), 0, true};
+    if (*current) {
+      (*present)->origin = Origin{spec_.repo, *files};
+      return Pulled{std::move(**present), 0, true};
+    }
   }
 
   const auto folder = store_.partial_folder(name);

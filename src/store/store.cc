@@ -252,7 +252,7 @@ Result<std::unique_ptr<FileLock>> Store::lock(std::string_view name) const {
   if (auto valid = check_model_name(name); !valid) return propagate(std::move(valid));
   if (auto made = env_.create_directories(models() + "/.partial"); !made)
     return propagate(std::move(made));
-  auto lock = env_.try_lock(partial(name) + ".lock");
+  auto lock = env_.try_lock(partial(name) + ":lock");
   if (lock && !*lock) {
     return failed(fmt::format(
         "another process is just pulling, importing or removing '{}'; wait for it", name));
@@ -320,7 +320,7 @@ Result<Entry> Store::publish(std::string_view name,
   const bool is_split = files.size() > 1 || parse_split_name(files.at(0).second).has_value();
   if (is_split) {
     // Put together out of sight, so that the folder is complete from its first moment.
-    const std::string assembled = partial(name) + ".parts";
+    const std::string assembled = partial(name) + ":parts";
     if (auto gone = remove_tree(assembled); !gone) return propagate(std::move(gone));
     if (auto made = env_.create_directories(assembled); !made) return propagate(std::move(made));
     for (const auto& [from, to] : files) {

@@ -41,7 +41,7 @@ enum class ImportMode {
 ///   models/NAME.gguf, or models/NAME/ with the parts of a split model
 ///   models/.origin/NAME.json    where NAME was pulled from
 ///   models/.partial/NAME/       what an unfinished pull or import of NAME left
-///   models/.partial/NAME.lock   held by whoever changes NAME
+///   models/.partial/NAME:lock   held by whoever changes NAME
 /// A file has its final name only once it is complete and verified.
 class Store {
  public:

@@ -20,11 +20,7 @@ SIZE = 3 * 1024 * 1024 + 17  # odd on purpose
 
 def content(name, size=SIZE):
     """The bytes of a file: the same in every run, different for every name."""
-    out, block = [b"GGUF"], hashlib.sha256(name.encode()).digest()
-    while sum(map(len, out[:1])) + 32 * (len(out) - 1) < size:
-        block = hashlib.sha256(block).digest()
-        out.append(block)
-    return b"".join(out)[:size]
+    return b"GGUF" + hashlib.shake_256(name.encode()).digest(size - 4)
 
 
 FILES = {
@@ -110,6 +106,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(statuses[repo], b"no")
         elif repo == "busy" and count == 1:
             self.answer(429, b"slow down", Retry_After="1")
+        elif repo == "endlesserror":
+            self.answer(404, b"", "chunked", Connection="close")
+            while True:
+                self.wfile.write(b"x" * 65536)
         elif repo == "htmllist":
             self.answer(200, b"<html>Sign in</html>", Content_Type="text/html")
         elif repo == "biglist":
@@ -143,6 +143,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.cut(status, rest[: 1 << 20], len(rest), **headers)
         if repo == "alwayscut":
             return self.cut(status, rest[:1000], len(rest), **headers)
+        if repo == "silent" and count == 1:
+            self.close_connection = True
+            time.sleep(4)
+            return
         if repo == "stall" and count == 1:
             self.answer(status, rest[:1000], len(rest), **headers)
             self.close_connection = True
@@ -177,13 +181,19 @@ class OtherHandler(Handler):
     pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        """Clients that hang up are what the tests are about."""
+
+
 LOG = open(sys.argv[1], "a", encoding="utf-8")
-first = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-second = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OtherHandler)
+first = Server(("127.0.0.1", 0), Handler)
+second = Server(("127.0.0.1", 0), OtherHandler)
 Handler.other_port = second.server_port
 OtherHandler.other_port = 0
 for server in (first, second):
-    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
 print(first.server_port, second.server_port, flush=True)
 sys.stdin.read()
