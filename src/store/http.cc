@@ -135,6 +135,7 @@ struct HttpClient::Transfer {
   std::optional<Error> error;  ///< of the sink
   bool begun = false;
   uint64_t ignored = 0;  ///< bytes of a body that is not for the sink
+  char reason[CURL_ERROR_SIZE] = "";
 
   bool successful() const { return head.status >= 200 && head.status < 300; }
   bool begin() {
@@ -240,15 +241,10 @@ std::expected<HttpHead, HttpFailure> HttpClient::get(const std::string& url, uin
       permanent({ErrorKind::kFailed, fmt::format("{} redirects in circles", shown(url))}));
 }
 
-std::expected<HttpHead, HttpFailure> HttpClient::get_once(const std::string& url, uint64_t offset,
-                                                          HttpSink& sink, std::string& redirect) {
+void HttpClient::prepare(const std::string& url, const std::string& range, Transfer& transfer) {
   CURL* curl = curl_.get();
-  Transfer transfer{sink, options_.keep_going, {}, {}, false, 0};
-  char reason[CURL_ERROR_SIZE] = "";
-  // The handle outlives this call with its connections, but must not keep pointers into it.
-  const std::unique_ptr<CURL, void (*)(CURL*)> forget(curl, curl_easy_reset);
   set(curl, CURLOPT_URL, url.c_str());
-  set(curl, CURLOPT_ERRORBUFFER, &reason[0]);
+  set(curl, CURLOPT_ERRORBUFFER, &transfer.reason[0]);
   set(curl, CURLOPT_NOSIGNAL, 1L);
   set(curl, CURLOPT_USERAGENT, "ondol");
   set(curl, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -265,11 +261,19 @@ std::expected<HttpHead, HttpFailure> HttpClient::get_once(const std::string& url
   set(curl, CURLOPT_HEADERDATA, &transfer);
   set(curl, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
   set(curl, CURLOPT_WRITEDATA, &transfer);
-  const std::string range = fmt::format("{}-", offset);
-  if (offset > 0) set(curl, CURLOPT_RANGE, range.c_str());
+  if (!range.empty()) set(curl, CURLOPT_RANGE, range.c_str());
   if (const auto parsed = parse_url(url); parsed && is_loopback(parsed->host))
     set(curl, CURLOPT_NOPROXY, "*");
+}
 
+std::expected<HttpHead, HttpFailure> HttpClient::get_once(const std::string& url, uint64_t offset,
+                                                          HttpSink& sink, std::string& redirect) {
+  CURL* curl = curl_.get();
+  Transfer transfer{sink, options_.keep_going, {}, {}, false, 0, ""};
+  // The handle outlives this call with its connections, but must not keep pointers into it.
+  const std::unique_ptr<CURL, void (*)(CURL*)> forget(curl, curl_easy_reset);
+  const std::string range = offset > 0 ? fmt::format("{}-", offset) : "";
+  prepare(url, range, transfer);
   std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(nullptr, curl_slist_free_all);
   if (!options_.token.empty() && same_origin(url, options_.endpoint)) {
     headers.reset(curl_slist_append(nullptr, ("Authorization: Bearer " + options_.token).c_str()));
@@ -281,7 +285,7 @@ std::expected<HttpHead, HttpFailure> HttpClient::get_once(const std::string& url
     return std::unexpected(permanent({ErrorKind::kInterrupted, "interrupted"}));
   }
   if (code != CURLE_OK && transfer.ignored <= kMostIgnored) {
-    const char* why = reason[0] != '\0' ? &reason[0] : curl_easy_strerror(code);
+    const char* why = transfer.reason[0] != '\0' ? &transfer.reason[0] : curl_easy_strerror(code);
     return std::unexpected(
         HttpFailure{{ErrorKind::kFailed, fmt::format("cannot fetch {}: {}", shown(url), why)},
                     is_transient(code),

@@ -65,6 +65,8 @@ class HttpClient {
  private:
   struct Transfer;
   explicit HttpClient(HttpOptions options);
+  /// Sets the handle up for one transfer; `url`, `range` and `transfer` must outlive it.
+  void prepare(const std::string& url, const std::string& range, Transfer& transfer);
   std::expected<HttpHead, HttpFailure> get_once(const std::string& url, uint64_t offset,
                                                 HttpSink& sink, std::string& redirect);
   HttpOptions options_;

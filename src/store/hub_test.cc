@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
+#include "store/names.h"
+
 namespace ondol::store {
 namespace {
 
@@ -80,6 +84,30 @@ TEST(HubTest, RefusesForeignForms) {
     EXPECT_FALSE(parse_listing(bad)) << bad;
   }
   EXPECT_FALSE(parse_listing(std::string(100000, '[')));
+}
+
+TEST(HubTest, DamagedListingsAreErrorsOrStaySafe) {
+  const std::string good =
+      R"([{"type":"file","path":"Q8/a-Q8_0-00001-of-00002.gguf","size":134,"lfs":{"oid":")" + kSha +
+      R"(","size":9}},{"type":"file","path":"Q8/a-Q8_0-00002-of-00002.gguf","size":7}])";
+  std::mt19937 random(1);
+  int accepted = 0;
+  for (int round = 0; round < 5000; ++round) {
+    std::string text = good;
+    const size_t changes = random() % 4;
+    for (size_t i = 0; i < changes; ++i) text[random() % text.size()] = static_cast<char>(random());
+    if (random() % 8 == 0) text.resize(random() % text.size());
+    const auto files = parse_listing(text);
+    if (!files) {
+      EXPECT_FALSE(files.error().message.empty());
+      continue;
+    }
+    ++accepted;
+    for (const HubFile& file : *files) EXPECT_TRUE(is_safe_relative_path(file.path));
+    const auto chosen = select_model(*files, "o/r", "Q8_0");
+    EXPECT_TRUE(!chosen || chosen->size() <= files->size());
+  }
+  EXPECT_GT(accepted, 1000);
 }
 
 TEST(HubTest, NextPage) {
