@@ -9,7 +9,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "store/store.h"
+
 
 namespace ondol::app {
 namespace {

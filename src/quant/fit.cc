@@ -44,7 +44,7 @@ std::pair<float, float> refit_super(const float* x, int sub, const AffineSuperBl
     const float dmin = (xb * aa - xa * ab) / determinant;
     if (d >= 0 && dmin >= 0) return {d, dmin};
   }
-  return {f16_to_f32(block.d), f16_to_f32(block.dmin)};
+  return {half_to_float(block.d), half_to_float(block.dmin)};
 }
 
 /// The stored scale and minimum next to the wanted ones with the least error; returns that error.
@@ -120,10 +120,10 @@ AffineSuperBlock fit_affine_super_block(const float* x, int sub, int hi, int sca
   float best_error = std::numeric_limits<float>::infinity();
   for (int round = 0; round < kRounds; ++round) {
     AffineSuperBlock block;
-    block.d = f32_to_f16_finite(d);
-    block.dmin = f32_to_f16_finite(dmin);
-    const float d_stored = f16_to_f32(block.d);
-    const float dmin_stored = f16_to_f32(block.dmin);
+    block.d = to_half_finite(d);
+    block.dmin = to_half_finite(dmin);
+    const float d_stored = half_to_float(block.d);
+    const float dmin_stored = half_to_float(block.dmin);
     float error = 0;
     for (int j = 0; j < n_sub; ++j) {
       const std::span values(x + j * sub, sub);

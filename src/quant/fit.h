@@ -154,8 +154,8 @@ ScaledSuperBlock fit_scaled_super_block(const float* x, int sub, Levels levels, 
   float d = extreme / static_cast<float>(scale_lo);
   for (int round = 0; round < kRounds; ++round) {
     ScaledSuperBlock block;
-    block.d = f32_to_f16_finite(d);
-    const float d_stored = f16_to_f32(block.d);
+    block.d = to_half_finite(d);
+    const float d_stored = half_to_float(block.d);
     float error = 0;
     Moments whole;
     for (int j = 0; j < n_sub; ++j) {

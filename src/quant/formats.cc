@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "quant/fit.h"
+#include "quant/floats.h"
 #include "quant/iq4_nl.h"
 #include "quant/iq4_xs.h"
 #include "quant/mxfp4.h"
-#include "quant/plain.h"
 #include "quant/q2_k.h"
 #include "quant/q3_k.h"
 #include "quant/q4_0.h"

@@ -6,8 +6,8 @@
 namespace ondol::quant {
 
 void dequantize(const BlockQ2_K& block, float* out) {
-  const float d = f16_to_f32(block.d);
-  const float dmin = f16_to_f32(block.dmin);
+  const float d = load_f16(block.d);
+  const float dmin = load_f16(block.dmin);
   for (size_t i = 0; i < 256; ++i) {
     const size_t half = i / 128;
     const int q = (block.quants[32 * half + i % 32] >> (i % 128 / 32 * 2)) & 3;
@@ -21,8 +21,8 @@ void dequantize(const BlockQ2_K& block, float* out) {
 void quantize(const float* values, BlockQ2_K& block) {
   const AffineSuperBlock fitted = fit_affine_super_block(values, 16, 3, 15);
   block = {};
-  block.d = fitted.d;
-  block.dmin = fitted.dmin;
+  store_f16(fitted.d, block.d);
+  store_f16(fitted.dmin, block.dmin);
   for (size_t j = 0; j < 16; ++j) {
     block.scales[j] = static_cast<uint8_t>(fitted.scale[j] | (fitted.min[j] << 4));
   }

@@ -20,7 +20,7 @@ std::array<int8_t, 16> unpack_scales(const uint8_t* packed) {
 }  // namespace
 
 void dequantize(const BlockQ3_K& block, float* out) {
-  const float d = f16_to_f32(block.d);
+  const float d = load_f16(block.d);
   const std::array<int8_t, 16> scales = unpack_scales(block.scales);
   for (size_t i = 0; i < 256; ++i) {
     const int low = (block.quants[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
@@ -32,7 +32,7 @@ void dequantize(const BlockQ3_K& block, float* out) {
 void quantize(const float* values, BlockQ3_K& block) {
   const ScaledSuperBlock fitted = fit_scaled_super_block(values, 16, IntegerLevels{-4, 3}, -32);
   block = {};
-  block.d = fitted.d;
+  store_f16(fitted.d, block.d);
   for (size_t j = 0; j < 16; ++j) {
     const int scale = fitted.scale[j] + 32;
     uint8_t& low = block.scales[j % 8];

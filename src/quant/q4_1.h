@@ -1,4 +1,4 @@
-// Thread rule: plain data and templates over pure functions.
+// Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,18 @@
 
 namespace ondol::quant {
 
-/// Q4_1: 32 values, value i = d * q[i] + m with q in 0..15.
+/// 32 weights in 20 bytes: w[i] = d * q[i] + m, q in 0 .. 15.
+/// quants[i] holds q[i] in its low and q[i + 16] in its high four bits.
 struct BlockQ4_1 {
-  uint8_t d[2];   ///< float16
-  uint8_t m[2];   ///< float16
-  uint8_t q[16];  ///< low nibbles: values 0..15, high nibbles: values 16..31
+  static constexpr int kValues = 32;
+  uint8_t d[2];  ///< binary16
+  uint8_t m[2];  ///< binary16
+  uint8_t quants[16];
 };
 static_assert(sizeof(BlockQ4_1) == 20);
+
+void dequantize(const BlockQ4_1& block, float* out);
+void quantize(const float* values, BlockQ4_1& block);
 
 template <class V>
 struct DotQ4_1 {
@@ -26,7 +31,7 @@ struct DotQ4_1 {
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
-    return {V::nibbles(block.q), V::f16(block.d), V::f16(block.m)};
+    return {V::nibbles(block.quants), V::f16(block.d), V::f16(block.m)};
   }
 
   ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {

@@ -6,7 +6,7 @@
 namespace ondol::quant {
 
 void dequantize(const BlockQ6_K& block, float* out) {
-  const float d = f16_to_f32(block.d);
+  const float d = load_f16(block.d);
   for (size_t i = 0; i < 256; ++i) {
     const size_t half = i / 128;
     const int low = (block.low[64 * half + i % 64] >> (i % 128 / 64 * 4)) & 15;
@@ -19,7 +19,7 @@ void dequantize(const BlockQ6_K& block, float* out) {
 void quantize(const float* values, BlockQ6_K& block) {
   const ScaledSuperBlock fitted = fit_scaled_super_block(values, 16, IntegerLevels{-32, 31}, -128);
   block = {};
-  block.d = fitted.d;
+  store_f16(fitted.d, block.d);
   std::ranges::copy(fitted.scale, block.scales);
   for (size_t i = 0; i < 256; ++i) {
     const size_t half = i / 128;

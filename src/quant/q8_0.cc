@@ -6,7 +6,7 @@
 namespace ondol::quant {
 
 void dequantize(const BlockQ8_0& block, float* out) {
-  const float d = f16_to_f32(block.d);
+  const float d = load_f16(block.d);
   for (size_t i = 0; i < 32; ++i) out[i] = static_cast<float>(block.quants[i]) * d;
 }
 
@@ -14,8 +14,8 @@ void quantize(const float* values, BlockQ8_0& block) {
   // With 255 levels a search for the scale gains next to nothing.
   float largest = 0;
   for (size_t i = 0; i < 32; ++i) largest = std::max(largest, std::abs(values[i]));
-  block.d = f32_to_f16_finite(largest / 127.0f);
-  const float inverse = inverse_scale(f16_to_f32(block.d));
+  store_f16(to_half_finite(largest / 127.0f), block.d);
+  const float inverse = inverse_scale(load_f16(block.d));
   constexpr IntegerLevels kLevels{-127, 127};
   for (size_t i = 0; i < 32; ++i) {
     block.quants[i] = static_cast<int8_t>(kLevels.nearest(values[i] * inverse));

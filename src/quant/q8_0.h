@@ -1,4 +1,4 @@
-// Thread rule: plain data and templates over pure functions.
+// Thread rule: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,16 @@
 
 namespace ondol::quant {
 
-/// Q8_0: 32 values, value i = d * q[i].
+/// 32 weights in 34 bytes: w[i] = d * quants[i].
 struct BlockQ8_0 {
-  uint8_t d[2];  ///< float16
-  int8_t q[32];
+  static constexpr int kValues = 32;
+  uint8_t d[2];  ///< binary16
+  int8_t quants[32];
 };
 static_assert(sizeof(BlockQ8_0) == 34);
+
+void dequantize(const BlockQ8_0& block, float* out);
+void quantize(const float* values, BlockQ8_0& block);
 
 template <class V>
 struct DotQ8_0 {
@@ -23,7 +27,7 @@ struct DotQ8_0 {
     float d;
   };
 
-  ONDOL_VEC Weights unpack(const Block& block) { return {V::load(block.q), V::f16(block.d)}; }
+  ONDOL_VEC Weights unpack(const Block& block) { return {V::load(block.quants), V::f16(block.d)}; }
 
   ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
     const auto dot = V::dot_i8(V::izero(), w.q, V::load(x.q + 32 * i));

@@ -16,7 +16,9 @@ TEST(Isa, EachSupportedOneCanBeAskedFor) {
   for (const IsaInfo& info : isas()) {
     const auto chosen = choose_isa(info.name);
     EXPECT_EQ(chosen.has_value(), info.built && info.supported) << info.name;
-    if (chosen) EXPECT_EQ(*chosen, info.isa);
+    if (chosen) {
+      EXPECT_EQ(*chosen, info.isa);
+    }
     EXPECT_EQ(isa_name(info.isa), info.name);
   }
 }

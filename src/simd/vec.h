@@ -16,14 +16,16 @@
 //   Bytes   load(p) 32 bytes · join(lo, hi) two times 16 · twice(p) the same 16 in both halves
 //           nibbles(p) 16 bytes: low nibbles in bytes 0..15, high nibbles in 16..31
 //           bits(p) 4 bytes: byte i is 0xff where bit i is set, else 0
-//           splat(b) · and_, or_, xor_, add, sub, abs (wrapping bytes) · shr<N>, shl<N> per byte,
-//           zeros shifted in lookup(table16, indices 0..15) quantized(a, b, c, d) 4 F32 rounded to
-//           nearest even, within -127..127
+//           splat(b) · store(p, a) · and_, or_, xor_, add, sub, abs (wrapping bytes) · shr<N>,
+//           shl<N> per byte, zeros shifted in lookup(table16, indices 0..15) quantized(a, b, c, d)
+//           4 F32 rounded to nearest even, within -127..127
 //   I32     izero · dot_u8(acc, w, x): w unsigned 0..127, x signed -127..127 (two products fit in
 //   16 bits)
 //           dot_i8(acc, w, x): w signed -128..127, x signed -127..127
 //           dot_u8_scaled / dot_i8_scaled(acc, w, x, s): acc + s * dot
 //           dot_i16(acc, a, b): lane j adds a[2j] b[2j] + a[2j+1] b[2j+1] · istore(p, i)
+//   Factors factors(u64): eight int8 of a register as factors · Scale pick(factors, lo, hi): factor
+//           lo for bytes 0..15, hi for 16..31; lo and hi are constants once loops are unrolled
 //   Scale   scale(s) · scale2(lo, hi): bytes 0..15 and 16..31 have factors of their own; s fits in
 //   int16 I16     load_i16(p) · i16_from_i8(p) 16 int8 · i16_twice_from_i8(p) 8 int8, each in two
 //   neighbouring lanes F32     fzero, splat_f, fload, fstore, fload_n, fstore_n (the first n lanes;

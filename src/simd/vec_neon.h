@@ -27,6 +27,9 @@ struct Vec {
     float32x4_t v[2];
   };
   using Scale = I32;
+  struct Factors {
+    int32x4_t v[2];
+  };
 
   ONDOL_VEC Bytes load(const void* p) {
     return {{load16(p), load16(static_cast<const uint8_t*>(p) + 16)}};
@@ -43,6 +46,10 @@ struct Vec {
     const uint8x16_t one = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
     return {{vtstq_u8(vcombine_u8(vdup_n_u8(in[0]), vdup_n_u8(in[1])), one),
              vtstq_u8(vcombine_u8(vdup_n_u8(in[2]), vdup_n_u8(in[3])), one)}};
+  }
+  ONDOL_VEC void store(void* p, Bytes a) {
+    vst1q_u8(static_cast<uint8_t*>(p), a.v[0]);
+    vst1q_u8(static_cast<uint8_t*>(p) + 16, a.v[1]);
   }
   ONDOL_VEC Bytes splat(uint8_t b) { return {{vdupq_n_u8(b), vdupq_n_u8(b)}}; }
   ONDOL_VEC Bytes and_(Bytes a, Bytes b) {
@@ -101,6 +108,11 @@ struct Vec {
 
   ONDOL_VEC Scale scale(int s) { return {{vdupq_n_s32(s), vdupq_n_s32(s)}}; }
   ONDOL_VEC Scale scale2(int lo, int hi) { return {{vdupq_n_s32(lo), vdupq_n_s32(hi)}}; }
+  ONDOL_VEC Factors factors(uint64_t eight) {
+    const int16x8_t wide = vmovl_s8(vreinterpret_s8_u64(vcreate_u64(eight)));
+    return {{vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide)}};
+  }
+  ONDOL_VEC Scale pick(Factors f, int lo, int hi) { return scale2(f.v[lo / 4][lo % 4], f.v[hi / 4][hi % 4]); }
   ONDOL_VEC I16 load_i16(const int16_t* p) { return {{vld1q_s16(p), vld1q_s16(p + 8)}}; }
   ONDOL_VEC I16 i16_from_i8(const void* p) {
     const int8x16_t in = s8(load16(p));
@@ -164,6 +176,10 @@ struct Vec {
   ONDOL_VEC F32 copysign(F32 magnitude, F32 sign) {
     const uint32x4_t top = vdupq_n_u32(0x80000000u);
     return {{vbslq_f32(top, sign.v[0], magnitude.v[0]), vbslq_f32(top, sign.v[1], magnitude.v[1])}};
+  }
+  ONDOL_VEC F32 load_i8(const void* p) {
+    const int16x8_t in = vmovl_s8(vld1_s8(static_cast<const int8_t*>(p)));
+    return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(in))), vcvtq_f32_s32(vmovl_high_s16(in))}};
   }
   ONDOL_VEC F32 load_f32(const void* p) {
     const Bytes in = load(p);

@@ -25,6 +25,9 @@ struct Vec {
     float v[8];
   };
   using Scale = I32;
+  struct Factors {
+    int32_t v[8];
+  };
 
   ONDOL_VEC Bytes load(const void* p) {
     Bytes r;
@@ -51,6 +54,7 @@ struct Vec {
     for (int i = 0; i < 32; ++i) r.v[i] = (in[i / 8] >> (i % 8)) & 1 ? 0xff : 0;
     return r;
   }
+  ONDOL_VEC void store(void* p, Bytes a) { std::memcpy(p, a.v, 32); }
   ONDOL_VEC Bytes splat(uint8_t b) {
     return map([b](int) { return static_cast<int>(b); });
   }
@@ -87,7 +91,11 @@ struct Vec {
   }
   ONDOL_VEC Bytes quantized(F32 a, F32 b, F32 c, F32 d) {
     const F32 in[4] = {a, b, c, d};
-    return map([&](int i) { return static_cast<int>(__builtin_rintf(in[i / 8].v[i % 8])); });
+    return map([&](int i) {
+      const float value = in[i / 8].v[i % 8];
+      if (!(value > -127.0f)) return -127;  // NaN too
+      return value < 127.0f ? static_cast<int>(__builtin_rintf(value)) : 127;
+    });
   }
 
   ONDOL_VEC I32 izero() { return {}; }
@@ -119,6 +127,12 @@ struct Vec {
 
   ONDOL_VEC Scale scale(int s) { return scale2(s, s); }
   ONDOL_VEC Scale scale2(int lo, int hi) { return {{lo, lo, lo, lo, hi, hi, hi, hi}}; }
+  ONDOL_VEC Factors factors(uint64_t eight) {
+    Factors r;
+    for (int i = 0; i < 8; ++i) r.v[i] = static_cast<int8_t>(eight >> (8 * i));
+    return r;
+  }
+  ONDOL_VEC Scale pick(Factors f, int lo, int hi) { return scale2(f.v[lo], f.v[hi]); }
   ONDOL_VEC I16 load_i16(const int16_t* p) {
     I16 r;
     std::memcpy(r.v, p, 32);
@@ -196,6 +210,11 @@ struct Vec {
   }
   ONDOL_VEC F32 copysign(F32 magnitude, F32 sign) {
     return fmap([&](int i) { return __builtin_copysignf(magnitude.v[i], sign.v[i]); });
+  }
+  ONDOL_VEC F32 load_i8(const void* p) {
+    int8_t in[8];
+    std::memcpy(in, p, 8);
+    return fmap([&](int i) { return static_cast<float>(in[i]); });
   }
   ONDOL_VEC F32 load_f32(const void* p) {
     F32 r;

@@ -19,6 +19,7 @@ struct Vec {
   using I16 = __m256i;
   using I32 = __m256i;
   using Scale = __m256i;  // 16 int16, the two of an int32 lane alike
+  using Factors = __m256i;  // 8 int16, in both halves
   using F32 = __m256;
 
   ONDOL_VEC Bytes load(const void* p) {
@@ -41,6 +42,7 @@ struct Vec {
     return _mm256_cmpeq_epi8(
         _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(in), spread), one), one);
   }
+  ONDOL_VEC void store(void* p, Bytes a) { _mm256_storeu_si256(static_cast<__m256i_u*>(p), a); }
   ONDOL_VEC Bytes splat(uint8_t b) { return _mm256_set1_epi8(static_cast<char>(b)); }
   ONDOL_VEC Bytes and_(Bytes a, Bytes b) { return _mm256_and_si256(a, b); }
   ONDOL_VEC Bytes or_(Bytes a, Bytes b) { return _mm256_or_si256(a, b); }
@@ -105,6 +107,13 @@ struct Vec {
     return _mm256_set_m128i(_mm_set1_epi16(static_cast<int16_t>(hi)),
                             _mm_set1_epi16(static_cast<int16_t>(lo)));
   }
+  ONDOL_VEC Factors factors(uint64_t eight) {
+    return _mm256_broadcastsi128_si256(
+        _mm_cvtepi8_epi16(_mm_cvtsi64_si128(static_cast<int64_t>(eight))));
+  }
+  ONDOL_VEC Scale pick(Factors f, int lo, int hi) {
+    return _mm256_shuffle_epi8(f, scale2(0x0100 + 0x0202 * lo, 0x0100 + 0x0202 * hi));
+  }
   ONDOL_VEC I16 load_i16(const int16_t* p) { return load(p); }
   ONDOL_VEC I16 i16_from_i8(const void* p) { return _mm256_cvtepi8_epi16(load16(p)); }
   ONDOL_VEC I16 i16_twice_from_i8(const void* p) {
@@ -138,6 +147,9 @@ struct Vec {
   ONDOL_VEC F32 select(F32 mask, F32 yes, F32 no) { return _mm256_blendv_ps(no, yes, mask); }
   ONDOL_VEC F32 copysign(F32 magnitude, F32 sign) {
     return _mm256_or_ps(fabs(magnitude), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
+  }
+  ONDOL_VEC F32 load_i8(const void* p) {
+    return to_f32(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i_u*>(p))));
   }
   ONDOL_VEC F32 load_f32(const void* p) { return _mm256_castsi256_ps(load(p)); }
   ONDOL_VEC F32 load_f16(const void* p) { return _mm256_cvtph_ps(load16(p)); }
