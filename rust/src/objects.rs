@@ -1,0 +1,73 @@
+//! Values of our own: what `dict.keys()` and its like return, and how namespaces are told apart.
+
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Object, ObjectExt, ObjectRepr, Tuple};
+use minijinja::Value;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ViewKind {
+    Keys,
+    Values,
+    Items,
+}
+
+/// `dict.keys()`, `.values()`, `.items()`: iterable with a length, printed as Python does (`dict_keys(['a'])`).
+#[derive(Debug)]
+pub struct View {
+    kind: ViewKind,
+    items: Vec<Value>,
+}
+
+impl View {
+    pub fn of(map: &Value, kind: ViewKind) -> Value {
+        let pairs = map.as_object().and_then(|o| o.try_iter_pairs());
+        let items = pairs
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| match kind {
+                ViewKind::Keys => key,
+                ViewKind::Values => value,
+                ViewKind::Items => Value::from(Tuple::from([key, value])),
+            })
+            .collect();
+        Value::from_object(View { kind, items })
+    }
+}
+
+impl Object for View {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Iterable
+    }
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.mapped_enumerator(|view| Box::new(view.items.iter().cloned()))
+    }
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(self.items.len())
+    }
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = crate::python::to_str(&Value::from_dyn_object(self.clone()));
+        f.write_str(&text.unwrap_or_default())
+    }
+}
+
+/// The opening of a view's printed form, where `value` is one.
+pub fn view_prefix(value: &Value) -> Option<&'static str> {
+    value.downcast_object_ref::<View>().map(|v| match v.kind {
+        ViewKind::Keys => "dict_keys(",
+        ViewKind::Values => "dict_values(",
+        ViewKind::Items => "dict_items(",
+    })
+}
+
+pub fn is_view(value: &Value) -> bool {
+    view_prefix(value).is_some()
+}
+
+/// Whether `value` is what `namespace()` returned.
+pub fn is_namespace(value: &Value) -> bool {
+    value
+        .as_object()
+        .is_some_and(|o| o.type_name().ends_with("::Namespace"))
+}
