@@ -51,14 +51,22 @@ impl OndolResult {
 
 impl From<Failure> for OndolResult {
     fn from(failure: Failure) -> Self {
-        OndolResult::new(failure.kind as u32, failure.line, failure.message, Vec::new(), true)
+        OndolResult::new(
+            failure.kind as u32,
+            failure.line,
+            failure.message,
+            Vec::new(),
+            true,
+        )
     }
 }
 
 impl From<Prompt> for OndolResult {
     fn from(prompt: Prompt) -> Self {
         let ranges = prompt.untrusted.into_iter();
-        let ranges = ranges.map(|(begin, end)| OndolRange { begin, end }).collect();
+        let ranges = ranges
+            .map(|(begin, end)| OndolRange { begin, end })
+            .collect();
         OndolResult::new(0, 0, prompt.text, ranges, prompt.aligned)
     }
 }
@@ -90,7 +98,10 @@ unsafe fn view<'a>(bytes: &OndolBytes) -> &'a [u8] {
 /// # Safety
 /// `source` must be readable and `out` writable.
 #[no_mangle]
-pub unsafe extern "C" fn ondol_template_compile(source: OndolBytes, out: *mut *mut Template) -> OndolResult {
+pub unsafe extern "C" fn ondol_template_compile(
+    source: OndolBytes,
+    out: *mut *mut Template,
+) -> OndolResult {
     let source = unsafe { view(&source) };
     match guarded(|| Template::compile(source)) {
         Ok(template) => {
@@ -143,7 +154,13 @@ pub unsafe extern "C" fn ondol_template_free(template: *mut Template) {
 #[no_mangle]
 pub unsafe extern "C" fn ondol_result_free(result: OndolResult) {
     unsafe {
-        drop(Box::from_raw(slice::from_raw_parts_mut(result.text, result.text_size)));
-        drop(Box::from_raw(slice::from_raw_parts_mut(result.untrusted, result.untrusted_size)));
+        drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(
+            result.text,
+            result.text_size,
+        )));
+        drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(
+            result.untrusted,
+            result.untrusted_size,
+        )));
     }
 }

@@ -1,6 +1,7 @@
 //! Filters, tests and functions where Jinja2's behaviour differs from minijinja's.
 
-use minijinja::value::{from_args, Kwargs, Rest, ValueKind};
+use minijinja::formatting::{format, FormatStyle};
+use minijinja::value::{from_args, Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
 use minijinja::tests::is_sameas;
@@ -16,7 +17,9 @@ fn invalid(message: impl Into<String>) -> Error {
 /// Puts everything of this module into the environment.
 pub fn install(env: &mut Environment<'static>) {
     env.add_filter("tojson", crate::json::tojson);
-    env.add_filter("string", |state: &State, v: &Value| to_str_charged(state, v));
+    env.add_filter("string", |state: &State, v: &Value| {
+        to_str_charged(state, v)
+    });
     env.add_filter("join", join);
     env.add_filter("replace", replace);
     env.add_filter("trim", trim);
@@ -26,6 +29,8 @@ pub fn install(env: &mut Environment<'static>) {
     env.add_filter("truncate", truncate);
     env.add_filter("striptags", striptags);
     env.add_filter("attr", attr);
+    env.add_filter("default", default);
+    env.add_filter("d", default);
     env.add_filter("int", int);
     env.add_filter("float", float);
     env.add_filter("escape", escape);
@@ -34,26 +39,46 @@ pub fn install(env: &mut Environment<'static>) {
     env.add_filter("capitalize", |v: &Value| -> Result<String, Error> {
         let text = to_str(v)?;
         let mut chars = text.chars();
-        let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+        let first: String = chars
+            .next()
+            .into_iter()
+            .flat_map(char::to_uppercase)
+            .collect();
         Ok(first + &chars.as_str().to_lowercase())
     });
     env.add_filter("random", || -> Result<Value, Error> {
-        Err(invalid("random is not available: a prompt must be reproducible"))
+        Err(invalid(
+            "random is not available: a prompt must be reproducible",
+        ))
     });
     install_tests(env);
     env.add_function("range", range);
-    env.add_function("raise_exception", |message: &Value| -> Result<Value, Error> {
-        Err(invalid(to_str(message)?).with_source(crate::Raised))
-    });
+    env.add_function(
+        "raise_exception",
+        |message: &Value| -> Result<Value, Error> {
+            Err(invalid(to_str(message)?).with_source(crate::Raised))
+        },
+    );
     env.add_function("cycler", minijinja_contrib::globals::cycler);
     env.add_function("joiner", minijinja_contrib::globals::joiner);
     env.remove_global("debug");
     env.add_function("ondol_concat", concat);
     env.add_function("ondol_store", store);
+    env.add_function("ondol_mod", modulo);
+    env.add_function("ondol_member", crate::objects::member);
+    env.add_function("ondol_iter", |value: Value| -> Result<Value, Error> {
+        if value.is_none() {
+            return Err(invalid("'NoneType' object is not iterable"));
+        }
+        Ok(value)
+    });
+    env.add_filter("format", format_filter);
 }
 
 fn install_tests(env: &mut Environment<'static>) {
-    env.add_test("number", |v: &Value| v.is_number() || v.kind() == ValueKind::Bool);
+    env.add_test("number", |v: &Value| {
+        v.is_number() || v.kind() == ValueKind::Bool
+    });
     env.add_test("sequence", |v: &Value| match v.kind() {
         ValueKind::Iterable => !crate::objects::is_view(v) && v.len().is_some(),
         kind => matches!(
@@ -75,8 +100,12 @@ fn install_tests(env: &mut Environment<'static>) {
         v.kind() == ValueKind::Map && !crate::objects::is_namespace(v)
     });
     env.add_test("callable", |v: &Value| v.kind() == ValueKind::Plain);
-    env.add_test("true", |v: &Value| v.kind() == ValueKind::Bool && v.is_true());
-    env.add_test("false", |v: &Value| v.kind() == ValueKind::Bool && !v.is_true());
+    env.add_test("true", |v: &Value| {
+        v.kind() == ValueKind::Bool && v.is_true()
+    });
+    env.add_test("false", |v: &Value| {
+        v.kind() == ValueKind::Bool && !v.is_true()
+    });
 }
 
 fn to_str_charged(state: &State, value: &Value) -> Result<Value, Error> {
@@ -87,7 +116,11 @@ fn to_str_charged(state: &State, value: &Value) -> Result<Value, Error> {
 
 /// `a ~ b ~ …`: the source pre-pass writes it as a call of this.
 fn concat(state: &State, parts: Rest<Value>) -> Result<Value, Error> {
-    let known: usize = parts.iter().filter_map(|p| plain_str(p)).map(str::len).sum();
+    let known: usize = parts
+        .iter()
+        .filter_map(|p| plain_str(p))
+        .map(str::len)
+        .sum();
     charge(state, known)?;
     let mut out = String::with_capacity(known);
     for part in parts.iter() {
@@ -95,6 +128,76 @@ fn concat(state: &State, parts: Rest<Value>) -> Result<Value, Error> {
         crate::limits::check_text(state, out.len())?;
     }
     Ok(Value::from(out))
+}
+
+/// `a % b`: the source pre-pass writes it as a call of this.
+fn modulo(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
+    if let Some(pattern) = plain_str(a) {
+        let args: Vec<Value> = if b.is_tuple() {
+            b.try_iter()?.collect()
+        } else {
+            vec![b.clone()]
+        };
+        return percent_format(state, pattern, &args);
+    }
+    let whole = |v: &Value| {
+        if v.kind() == ValueKind::Bool {
+            return Some(i128::from(v.is_true()));
+        }
+        v.is_integer()
+            .then(|| i128::try_from(v.clone()).ok())
+            .flatten()
+    };
+    if let (Some(x), Some(y)) = (whole(a), whole(b)) {
+        let rest = x
+            .checked_rem(y)
+            .ok_or_else(|| invalid("integer modulo by zero"))?;
+        let rest = if rest != 0 && (rest < 0) != (y < 0) {
+            rest + y
+        } else {
+            rest
+        };
+        return Ok(i64::try_from(rest).map_or_else(|_| Value::from(rest), Value::from));
+    }
+    let number = |v: &Value| as_float(v).or_else(|| whole(v).map(|x| x as f64));
+    match (number(a), number(b)) {
+        (Some(_), Some(0.0)) => Err(invalid("float modulo by zero")),
+        (Some(x), Some(y)) => {
+            let rest = x % y;
+            Ok(Value::from(if rest != 0.0 && (rest < 0.0) != (y < 0.0) {
+                rest + y
+            } else {
+                rest
+            }))
+        }
+        _ => Err(invalid(format!(
+            "unsupported operand types for %: {} and {}",
+            a.kind(),
+            b.kind()
+        ))),
+    }
+}
+
+fn format_filter(
+    state: &State,
+    pattern: &Value,
+    args: Rest<ValueOrKwargs>,
+) -> Result<Value, Error> {
+    percent_format(state, &to_str(pattern)?, &args.into_values())
+}
+
+fn percent_format(state: &State, pattern: &str, args: &[Value]) -> Result<Value, Error> {
+    let args: Vec<Value> = args.iter().map(printable).collect::<Result<_, _>>()?;
+    crate::limits::check_format(state, pattern, &args)?;
+    format(FormatStyle::Printf, pattern, &args).map(Value::from)
+}
+
+/// Containers and floats as Python prints them; the formatter would use Rust's forms.
+fn printable(value: &Value) -> Result<Value, Error> {
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => to_str(value).map(Value::from),
+        _ => Ok(value.clone()),
+    }
 }
 
 /// The value of `{% set ns.x = value %}`. Keeps namespaces free of cycles and of endless nesting, which nothing that
@@ -161,10 +264,13 @@ fn join(
         let mut item = item?;
         if let Some(attribute) = &attribute {
             item = match attribute.as_str() {
-                Some(path) => path.split('.').try_fold(item, |item, part| match part.parse::<usize>() {
-                    Ok(index) => item.get_item_by_index(index),
-                    Err(_) => item.get_item(&Value::from(part)),
-                })?,
+                Some(path) => {
+                    path.split('.')
+                        .try_fold(item, |item, part| match part.parse::<usize>() {
+                            Ok(index) => item.get_item_by_index(index),
+                            Err(_) => item.get_item(&Value::from(part)),
+                        })?
+                }
                 None => item.get_item(attribute)?,
             };
         }
@@ -185,9 +291,10 @@ fn replace(
     value: &Value,
     old: &Value,
     new: &Value,
-    args: &[Value],
+    args: Rest<ValueOrKwargs>,
 ) -> Result<Value, Error> {
-    let (count, kwargs): (Option<Value>, Kwargs) = from_args(args)?;
+    let args = args.into_values();
+    let (count, kwargs): (Option<Value>, Kwargs) = from_args(&args)?;
     let count = match count {
         Some(c) => Some(c),
         None => kwargs.get::<Option<Value>>("count")?,
@@ -213,9 +320,10 @@ fn center(state: &State, value: &Value, width: Option<i64>) -> Result<String, Er
     pad(state, &to_str(value)?, width.unwrap_or(80), ' ', "center")
 }
 
-fn indent(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> {
+fn indent(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let args = args.into_values();
     let (width, first, blank, kwargs): (Option<Value>, Option<bool>, Option<bool>, Kwargs) =
-        from_args(args)?;
+        from_args(&args)?;
     let width = match width {
         Some(w) => Some(w),
         None => kwargs.get::<Option<Value>>("width")?,
@@ -240,7 +348,11 @@ fn indent(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> 
         },
     };
     let breaks = text.matches('\n').count() + 1;
-    charge(state, text.len().saturating_add(prefix.len().saturating_mul(breaks)))?;
+    charge(
+        state,
+        text.len()
+            .saturating_add(prefix.len().saturating_mul(breaks)),
+    )?;
     let mut out = String::new();
     for (i, line) in text.split('\n').enumerate() {
         if i > 0 {
@@ -257,17 +369,21 @@ fn indent(state: &State, value: &Value, args: &[Value]) -> Result<Value, Error> 
 fn wordcount(value: &Value) -> Result<usize, Error> {
     let text = to_str(value)?;
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    Ok(text.split(|c| !is_word(c)).filter(|w| !w.is_empty()).count())
+    Ok(text
+        .split(|c| !is_word(c))
+        .filter(|w| !w.is_empty())
+        .count())
 }
 
-fn truncate(value: &Value, args: &[Value]) -> Result<String, Error> {
+fn truncate(value: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
+    let args = args.into_values();
     let (length, kill, end, leeway, kwargs): (
         Option<i64>,
         Option<bool>,
         Option<Value>,
         Option<i64>,
         Kwargs,
-    ) = from_args(args)?;
+    ) = from_args(&args)?;
     let length = length.or(kwargs.get("length")?).unwrap_or(255);
     let kill = kill.or(kwargs.get("killwords")?).unwrap_or(false);
     let end = match end.or(kwargs.get::<Option<Value>>("end")?) {
@@ -280,7 +396,9 @@ fn truncate(value: &Value, args: &[Value]) -> Result<String, Error> {
     let chars = text.chars().count() as i64;
     let end_length = end.chars().count() as i64;
     if length < end_length || leeway < 0 {
-        return Err(invalid(format!("truncate: the length must be at least {end_length}")));
+        return Err(invalid(format!(
+            "truncate: the length must be at least {end_length}"
+        )));
     }
     if chars <= length.saturating_add(leeway) {
         return Ok(text);
@@ -289,7 +407,9 @@ fn truncate(value: &Value, args: &[Value]) -> Result<String, Error> {
     if kill {
         return Ok(kept + &end);
     }
-    let whole_words = kept.rsplit_once(' ').map_or(kept.as_str(), |(head, _)| head);
+    let whole_words = kept
+        .rsplit_once(' ')
+        .map_or(kept.as_str(), |(head, _)| head);
     Ok(whole_words.to_owned() + &end)
 }
 
@@ -298,7 +418,11 @@ fn striptags(value: &Value) -> Result<String, Error> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while let Some(start) = rest.find('<') {
-        let close = if rest[start..].starts_with("<!--") { "-->" } else { ">" };
+        let close = if rest[start..].starts_with("<!--") {
+            "-->"
+        } else {
+            ">"
+        };
         let Some(end) = rest[start..].find(close) else {
             break;
         };
@@ -328,8 +452,9 @@ fn attr(value: &Value, name: &Value) -> Result<Value, Error> {
     value.get_item(name)
 }
 
-fn int(value: &Value, args: &[Value]) -> Result<Value, Error> {
-    let (default, base, kwargs): (Option<Value>, Option<u32>, Kwargs) = from_args(args)?;
+fn int(value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let args = args.into_values();
+    let (default, base, kwargs): (Option<Value>, Option<u32>, Kwargs) = from_args(&args)?;
     let default = default.or(kwargs.get::<Option<Value>>("default")?);
     let base = base.or(kwargs.get("base")?).unwrap_or(10);
     kwargs.assert_all_used()?;
@@ -356,6 +481,18 @@ fn int(value: &Value, args: &[Value]) -> Result<Value, Error> {
         .ok()
         .and_then(float_to_int)
         .unwrap_or_else(fallback))
+}
+
+fn default(value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let args = args.into_values();
+    let (other, lax, kwargs): (Option<Value>, Option<Value>, Kwargs) = from_args(&args)?;
+    let other = other.or(kwargs.get::<Option<Value>>("default_value")?);
+    let lax = lax.or(kwargs.get::<Option<Value>>("boolean")?);
+    kwargs.assert_all_used()?;
+    if value.is_undefined() || (lax.is_some_and(|l| l.is_true()) && !value.is_true()) {
+        return Ok(other.unwrap_or_else(|| Value::from("")));
+    }
+    Ok(value.clone())
 }
 
 fn float_to_int(x: f64) -> Option<Value> {
@@ -389,8 +526,9 @@ fn parse_int(text: &str, base: u32) -> Option<i128> {
     Some(if negative { -n } else { n })
 }
 
-fn float(value: &Value, args: &[Value]) -> Result<Value, Error> {
-    let (default, kwargs): (Option<Value>, Kwargs) = from_args(args)?;
+fn float(value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let args = args.into_values();
+    let (default, kwargs): (Option<Value>, Kwargs) = from_args(&args)?;
     let default = default.or(kwargs.get::<Option<Value>>("default")?);
     kwargs.assert_all_used()?;
     let parsed = match value.kind() {

@@ -1,6 +1,7 @@
 //! Bounds against hostile templates: a template comes with a downloaded model and is not trusted.
 
-use minijinja::{Error, ErrorKind, State};
+use minijinja::value::ValueKind;
+use minijinja::{Error, ErrorKind, State, Value};
 
 /// Work that every rendering may do: one unit is one instruction, or 64 bytes of text made.
 pub const BASE_FUEL: u64 = 2_000_000;
@@ -36,4 +37,35 @@ pub fn check_text(state: &State, bytes: usize) -> Result<(), Error> {
 pub fn charge(state: &State, bytes: usize) -> Result<(), Error> {
     check_text(state, bytes)?;
     state.consume_fuel(bytes as u64 / 64)
+}
+
+/// Pays for what a format string can make of its arguments: widths, and arguments named again and again.
+pub fn check_format(state: &State, pattern: &str, args: &[Value]) -> Result<(), Error> {
+    let mut widths = 0usize;
+    let mut fields = 0usize;
+    let mut number = 0usize;
+    for c in pattern.chars().chain([' ']) {
+        match c.to_digit(10) {
+            Some(digit) => number = number.saturating_mul(10).saturating_add(digit as usize),
+            None => {
+                widths = widths.saturating_add(number);
+                number = 0;
+                fields += usize::from(matches!(c, '{' | '%' | '*'));
+            }
+        }
+    }
+    // A width may also come from the arguments.
+    let nested = pattern.contains('*') || pattern.contains(":{");
+    let mut longest = 400usize;
+    for arg in args {
+        longest = longest.max(match arg.kind() {
+            ValueKind::String => arg.as_str().map_or(0, str::len),
+            ValueKind::Number if nested => arg.as_usize().unwrap_or(0),
+            ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
+                crate::python::to_str(arg)?.len()
+            }
+            _ => 0,
+        });
+    }
+    charge(state, widths.saturating_add(fields.saturating_mul(longest)))
 }

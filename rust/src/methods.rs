@@ -69,12 +69,7 @@ fn sequence(value: &Value, name: &str, args: &[Value]) -> Result<Option<Value>, 
     }
 }
 
-fn string(
-    state: &State,
-    text: &str,
-    name: &str,
-    args: &[Value],
-) -> Result<Option<Value>, Error> {
+fn string(state: &State, text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     if let Some(result) = strip(text, name, args)? {
         return Ok(Some(result));
     }
@@ -122,6 +117,10 @@ fn string(
             join_strings(state, text, &values)?
         }
         "replace" => replace(state, text, args)?,
+        "format" => {
+            crate::limits::check_format(state, text, args)?;
+            return Ok(None);
+        }
         _ => return Ok(None),
     }))
 }
@@ -130,7 +129,9 @@ fn one_char(fill: &Value) -> Result<char, Error> {
     let mut chars = fill.as_str().unwrap_or_default().chars();
     match (chars.next(), chars.next()) {
         (Some(c), None) => Ok(c),
-        _ => Err(invalid("the fill character must be exactly one character long")),
+        _ => Err(invalid(
+            "the fill character must be exactly one character long",
+        )),
     }
 }
 
@@ -167,7 +168,12 @@ fn strip(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error>
             None => return Err(invalid("strip arg must be None or str")),
         },
     };
-    Ok(Some(Value::from(strip_text(text, set.as_deref(), start, end))))
+    Ok(Some(Value::from(strip_text(
+        text,
+        set.as_deref(),
+        start,
+        end,
+    ))))
 }
 
 /// Strips white space, or the characters in `set`, at the chosen ends.
@@ -236,16 +242,16 @@ fn classify(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Err
     let all = |test: &dyn Fn(char) -> bool| !text.is_empty() && text.chars().all(test);
     let result = match name {
         "isspace" => all(&is_space),
-        "isdecimal" => all(&|c| c.is_numeric() && c.to_digit(10).is_some()),
-        "isprintable" => text.chars().all(|c| !c.is_control() && (c == ' ' || !is_space(c))),
+        "isdecimal" => all(&|c| c.is_ascii_digit()),
+        "isprintable" => text
+            .chars()
+            .all(|c| !c.is_control() && (c == ' ' || !is_space(c))),
         "isidentifier" => {
             let mut chars = text.chars();
             chars.next().is_some_and(|c| c == '_' || c.is_alphabetic())
                 && chars.all(|c| c == '_' || c.is_alphanumeric())
         }
-        "istitle" => {
-            text.chars().any(char::is_alphabetic) && change_case(text, "title") == text
-        }
+        "istitle" => text.chars().any(char::is_alphabetic) && change_case(text, "title") == text,
         "startswith" | "endswith" => {
             let (what, start, end): (Value, Option<i64>, Option<i64>) = from_args(args)?;
             let (_, part) = window(text, start, end);
@@ -266,7 +272,9 @@ fn affix(part: Option<&str>, start: bool, what: &Value) -> Result<Value, Error> 
                 part.ends_with(affix)
             }
         })),
-        None => Err(invalid("startswith and endswith take a string or a tuple of strings")),
+        None => Err(invalid(
+            "startswith and endswith take a string or a tuple of strings",
+        )),
     };
     if what.is_tuple() {
         for item in what.try_iter()? {
@@ -315,7 +323,8 @@ fn split(state: &State, text: &str, from_right: bool, args: &[Value]) -> Result<
     let parts: Vec<&str> = match &separator {
         None => split_space(text, most, from_right),
         Some(separator) => {
-            let separator = python::plain_str(separator).ok_or_else(|| invalid("the separator must be a string"))?;
+            let separator = python::plain_str(separator)
+                .ok_or_else(|| invalid("the separator must be a string"))?;
             if separator.is_empty() {
                 return Err(invalid("empty separator"));
             }
@@ -329,7 +338,9 @@ fn split(state: &State, text: &str, from_right: bool, args: &[Value]) -> Result<
         }
     };
     charge(state, parts.len() * 32)?;
-    Ok(Value::from(parts.into_iter().map(Value::from).collect::<Vec<_>>()))
+    Ok(Value::from(
+        parts.into_iter().map(Value::from).collect::<Vec<_>>(),
+    ))
 }
 
 fn split_space(text: &str, most: usize, from_right: bool) -> Vec<&str> {
@@ -341,7 +352,9 @@ fn split_space(text: &str, most: usize, from_right: bool) -> Vec<&str> {
             break;
         }
         if from_right {
-            let cut = rest.rfind(is_space).map_or(0, |i| i + rest[i..].chars().next().map_or(1, char::len_utf8));
+            let cut = rest.rfind(is_space).map_or(0, |i| {
+                i + rest[i..].chars().next().map_or(1, char::len_utf8)
+            });
             parts.push(&rest[cut..]);
             rest = rest[..cut].trim_end_matches(is_space);
         } else {
@@ -361,7 +374,11 @@ fn split_space(text: &str, most: usize, from_right: bool) -> Vec<&str> {
 
 fn split_lines(text: &str, keep: bool) -> Value {
     let is_break = |c: char| {
-        matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+        matches!(
+            c,
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'
+                ..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
     };
     let mut lines = Vec::new();
     let mut rest = text;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use minijinja::value::{Enumerator, Object, ObjectExt, ObjectRepr, Tuple};
-use minijinja::Value;
+use minijinja::value::{Enumerator, Object, ObjectExt, ObjectRepr, Tuple, ValueKind};
+use minijinja::{Error, State, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewKind {
@@ -70,4 +70,34 @@ pub fn is_namespace(value: &Value) -> bool {
     value
         .as_object()
         .is_some_and(|o| o.type_name().ends_with("::Namespace"))
+}
+
+/// `dict.items` without a call.
+#[derive(Debug)]
+struct BoundMethod {
+    object: Value,
+    name: String,
+}
+
+impl Object for BoundMethod {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        self.object.call_method(state, &self.name, args)
+    }
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<built-in method {} of dict object>", self.name)
+    }
+}
+
+/// `value.name`, where `name` is a method of Python's dict: the method of a dict, the member of anything else.
+pub fn member(value: &Value, name: &str) -> Result<Value, Error> {
+    if value.kind() == ValueKind::Map && !is_namespace(value) {
+        return Ok(Value::from_object(BoundMethod {
+            object: value.clone(),
+            name: name.to_owned(),
+        }));
+    }
+    value.get_attr(name)
 }

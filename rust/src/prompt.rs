@@ -113,7 +113,8 @@ impl Marks<'_> {
 }
 
 fn is_plain(text: &str) -> bool {
-    text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
+    text.chars()
+        .all(|c| c.is_alphanumeric() || c == '_' || c == '-')
 }
 
 /// Ends of `text` that begin a control token, beginnings that end one, and a text that is inside of one. Plain words

@@ -27,8 +27,12 @@ fn refuse(message: impl Into<String>) -> Failure {
 impl Request {
     /// Reads `{"messages","tools","options","date"}`, or `{"context","date"}` where the variables are given as they are.
     pub fn parse(json: &[u8]) -> Result<Request, Failure> {
-        let text = std::str::from_utf8(json)
-            .map_err(|e| refuse(format!("the request is not UTF-8 at byte {}", e.valid_up_to())))?;
+        let text = std::str::from_utf8(json).map_err(|e| {
+            refuse(format!(
+                "the request is not UTF-8 at byte {}",
+                e.valid_up_to()
+            ))
+        })?;
         let parsed: Json = serde_json::from_str(text)
             .map_err(|e| refuse(format!("the request is not valid JSON: {e}")))?;
         let Json::Object(mut object) = parsed else {
@@ -37,7 +41,9 @@ impl Request {
         let date = match object.remove("date") {
             None | Some(Json::Null) => None,
             Some(Json::String(text)) => Some(LocalTime::parse(&text).ok_or_else(|| {
-                refuse(format!("`date` must be like 2026-03-04T09:26:53, not {text:?}"))
+                refuse(format!(
+                    "`date` must be like 2026-03-04T09:26:53, not {text:?}"
+                ))
             })?),
             Some(_) => return Err(refuse("`date` must be a string")),
         };
@@ -54,7 +60,10 @@ impl Request {
         Request::from_chat(object, date)
     }
 
-    fn from_chat(mut object: Map<String, Json>, date: Option<LocalTime>) -> Result<Request, Failure> {
+    fn from_chat(
+        mut object: Map<String, Json>,
+        date: Option<LocalTime>,
+    ) -> Result<Request, Failure> {
         let Some(Json::Array(mut messages)) = object.remove("messages") else {
             return Err(refuse("`messages` must be an array"));
         };
@@ -146,7 +155,11 @@ fn mark_final_message(messages: &mut [Json], which: &Json) -> Result<(), Failure
     let field = match which {
         Json::Bool(true) => "content",
         Json::String(name) => name.as_str(),
-        _ => return Err(refuse("continue_final_message must be true or the name of a member")),
+        _ => {
+            return Err(refuse(
+                "continue_final_message must be true or the name of a member",
+            ))
+        }
     };
     let Some(Json::Object(last)) = messages.last_mut() else {
         return Err(refuse("continue_final_message: there is no message"));
@@ -161,7 +174,14 @@ fn mark_final_message(messages: &mut [Json], which: &Json) -> Result<(), Failure
     };
     for name in copies {
         match last.get_mut(name) {
-            Some(Json::String(text)) if Some(&*text) == original.as_ref().and_then(Json::as_str).map(String::from).as_ref() => {
+            Some(Json::String(text))
+                if Some(&*text)
+                    == original
+                        .as_ref()
+                        .and_then(Json::as_str)
+                        .map(String::from)
+                        .as_ref() =>
+            {
                 text.push_str(CONTINUE_TAG);
                 done = true;
             }

@@ -1,7 +1,10 @@
 //! A pass over the template's source before minijinja sees it. It
 //!
-//! - writes `a ~ b` as `ondol_concat(a, b)`, so that values are joined as Python prints them;
+//! - writes `a ~ b` as `ondol_concat(a, b)`, so that values are joined as Python prints them, and `a % b` as
+//!   `ondol_mod(a, b)`, which formats where `a` is a string;
+//! - writes `{% for x in y %}` as `{% for x in ondol_iter(y) %}`, which refuses `none`;
 //! - writes `{% set ns.x = v %}` as `{% set ns.x = ondol_store(ns, v) %}`, which keeps namespaces free of cycles;
+//! - writes `x.items` (not called) as `ondol_member(x, 'items')`, which is the dict's method and not its member;
 //! - turns `{% generation %}` blocks into `{% with %}` blocks;
 //! - makes all line ends `\n`, as Jinja2 does;
 //! - refuses nesting and lengths that the recursive parser behind it would not survive.
@@ -58,7 +61,11 @@ fn limit(message: &str, source: &str, at: usize) -> Failure {
 }
 
 fn line_of(source: &str, at: usize) -> u32 {
-    source.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() as u32 + 1
+    source.as_bytes()[..at]
+        .iter()
+        .filter(|b| **b == b'\n')
+        .count() as u32
+        + 1
 }
 
 /// Rewrites a whole template.
@@ -90,7 +97,11 @@ pub fn rewrite(source: &str) -> Result<String, Failure> {
                 } else if keyword == "elif" {
                     elifs += 1;
                     if elifs > MAX_ELIF {
-                        return Err(limit("the template has too many elif branches", &source, start));
+                        return Err(limit(
+                            "the template has too many elif branches",
+                            &source,
+                            start,
+                        ));
                     }
                 }
                 statement(&source, &tokens, &mut edits)?;
@@ -120,7 +131,9 @@ fn end_of_raw(source: &str, mut at: usize) -> usize {
         let start = at + found + 2;
         let inside = source[start..].trim_start_matches(['-', '+']).trim_start();
         if inside.starts_with("endraw") {
-            return source[start..].find("%}").map_or(source.len(), |i| start + i + 2);
+            return source[start..]
+                .find("%}")
+                .map_or(source.len(), |i| start + i + 2);
         }
         at = start;
     }
@@ -128,7 +141,11 @@ fn end_of_raw(source: &str, mut at: usize) -> usize {
 }
 
 /// The tokens of a tag and where the source goes on after it; None where the tag has no end.
-fn lex<'a>(source: &'a str, from: usize, close: &str) -> Result<Option<(Vec<Token<'a>>, usize)>, Failure> {
+fn lex<'a>(
+    source: &'a str,
+    from: usize,
+    close: &str,
+) -> Result<Option<(Vec<Token<'a>>, usize)>, Failure> {
     let bytes = source.as_bytes();
     let mut tokens = Vec::new();
     let mut at = from;
@@ -156,7 +173,9 @@ fn lex<'a>(source: &'a str, from: usize, close: &str) -> Result<Option<(Vec<Toke
             },
             '0'..='9' => (Kind::Literal, number_length(rest)),
             c if c == '_' || c.is_alphabetic() => {
-                let word = |c: char| !(c == '_' || c.is_alphanumeric() || (!c.is_ascii() && !c.is_whitespace()));
+                let word = |c: char| {
+                    c.is_whitespace() || (c.is_ascii() && c != '_' && !c.is_alphanumeric())
+                };
                 (Kind::Name, rest.find(word).unwrap_or(rest.len()))
             }
             _ => (Kind::Operator, operator_length(rest, c)),
@@ -167,7 +186,11 @@ fn lex<'a>(source: &'a str, from: usize, close: &str) -> Result<Option<(Vec<Toke
             _ => {}
         }
         if depth > MAX_NESTING {
-            return Err(limit("an expression of the template is nested too deeply", source, at));
+            return Err(limit(
+                "an expression of the template is nested too deeply",
+                source,
+                at,
+            ));
         }
         tokens.push(Token {
             kind,
@@ -175,7 +198,11 @@ fn lex<'a>(source: &'a str, from: usize, close: &str) -> Result<Option<(Vec<Toke
             start: at,
         });
         if tokens.len() > MAX_TOKENS {
-            return Err(limit("an expression of the template is too long", source, at));
+            return Err(limit(
+                "an expression of the template is too long",
+                source,
+                at,
+            ));
         }
         at += length;
     }
@@ -242,13 +269,49 @@ fn statement(source: &str, tokens: &[Token<'_>], edits: &mut Vec<Edit>) -> Resul
             return Ok(());
         }
         "set" => guard_namespace(source, tokens, edits)?,
+        "for" => guard_iteration(tokens, edits),
         _ => {}
     }
     Walker::new(source, &tokens[1..], edits).all()
 }
 
+/// `for x in values [if …] [recursive]`
+fn guard_iteration(tokens: &[Token<'_>], edits: &mut Vec<Edit>) {
+    let mut depth = 0usize;
+    let mut begin = None;
+    let mut end = None;
+    for token in tokens {
+        match (token.kind, token.text) {
+            (Kind::Operator, "(" | "[" | "{") => depth += 1,
+            (Kind::Operator, ")" | "]" | "}") => depth = depth.saturating_sub(1),
+            (Kind::Name, "in") if depth == 0 && begin.is_none() => {
+                begin = Some(token.end());
+                continue;
+            }
+            (Kind::Name, "if" | "recursive") if depth == 0 => break,
+            _ => {}
+        }
+        if begin.is_some() {
+            end = Some(token.end());
+        }
+    }
+    if let (Some(begin), Some(end)) = (begin, end) {
+        for (at, text) in [(begin, " ondol_iter(("), (end, "))")] {
+            edits.push(Edit {
+                at,
+                len: 0,
+                text: text.into(),
+            });
+        }
+    }
+}
+
 /// `set ns.x = value`
-fn guard_namespace(source: &str, tokens: &[Token<'_>], edits: &mut Vec<Edit>) -> Result<(), Failure> {
+fn guard_namespace(
+    source: &str,
+    tokens: &[Token<'_>],
+    edits: &mut Vec<Edit>,
+) -> Result<(), Failure> {
     let [_, object, dot, member, rest @ ..] = tokens else {
         return Ok(());
     };
@@ -321,14 +384,23 @@ impl<'a, 'e> Walker<'a, 'e> {
     }
 
     fn is_literal(&self) -> bool {
-        self.tokens.get(self.at).is_some_and(|t| t.kind == Kind::Literal)
+        self.tokens
+            .get(self.at)
+            .is_some_and(|t| t.kind == Kind::Literal)
     }
 
     fn count_operator(&mut self) -> Result<(), Failure> {
         self.operators += 1;
         if self.operators > MAX_OPERATORS {
-            let at = self.tokens.get(self.at).map_or(self.source.len(), |t| t.start);
-            return Err(limit("an expression of the template has too many operators", self.source, at));
+            let at = self
+                .tokens
+                .get(self.at)
+                .map_or(self.source.len(), |t| t.start);
+            return Err(limit(
+                "an expression of the template has too many operators",
+                self.source,
+                at,
+            ));
         }
         Ok(())
     }
@@ -363,7 +435,8 @@ impl<'a, 'e> Walker<'a, 'e> {
             if self.take(&operators)? {
                 continue;
             }
-            if self.peek() == "not" && self.tokens.get(self.at + 1).is_some_and(|t| t.text == "in") {
+            if self.peek() == "not" && self.tokens.get(self.at + 1).is_some_and(|t| t.text == "in")
+            {
                 self.at += 2;
                 continue;
             }
@@ -375,7 +448,11 @@ impl<'a, 'e> Walker<'a, 'e> {
         for n in 0.. {
             if n > MAX_PREFIX {
                 let at = self.tokens[self.at - 1].start;
-                return Err(limit("an expression of the template is nested too deeply", self.source, at));
+                return Err(limit(
+                    "an expression of the template is nested too deeply",
+                    self.source,
+                    at,
+                ));
             }
             if !self.take(words)? {
                 break;
@@ -397,47 +474,89 @@ impl<'a, 'e> Walker<'a, 'e> {
         self.product()?;
         let mut tildes = 0;
         while self.peek() == "~" && !self.is_literal() {
-            self.edits.push(Edit {
-                at: self.tokens[self.at].start,
-                len: 1,
-                text: ",".into(),
-            });
-            self.at += 1;
+            self.replace_operator(",");
             self.count_operator()?;
             tildes += 1;
             self.product()?;
         }
         if tildes > 0 {
-            self.edits.push(Edit {
-                at: self.tokens[first].start,
-                len: 0,
-                text: "ondol_concat(".into(),
-            });
-            self.edits.push(Edit {
-                at: self.tokens[self.at - 1].end(),
-                len: 0,
-                text: ")".into(),
-            });
+            self.insert(self.tokens[first].start, "ondol_concat(");
+            self.insert(self.tokens[self.at - 1].end(), ")");
         }
         Ok(())
     }
 
     fn product(&mut self) -> Result<(), Failure> {
+        let first = self.at;
+        self.power()?;
+        loop {
+            if self.peek() == "%" && !self.is_literal() {
+                // Everything before it in the chain is its left side.
+                self.insert(self.tokens[first].start, "ondol_mod(");
+                self.replace_operator(",");
+                self.count_operator()?;
+                self.power()?;
+                self.insert(self.tokens[self.at - 1].end(), ")");
+            } else if self.take(&["*", "/", "//"])? {
+                self.power()?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn power(&mut self) -> Result<(), Failure> {
         self.unary()?;
-        while self.take(&["*", "/", "//", "%", "**"])? {
+        while self.take(&["**"])? {
             self.unary()?;
         }
         Ok(())
     }
 
+    fn insert(&mut self, at: usize, text: &str) {
+        self.edits.push(Edit {
+            at,
+            len: 0,
+            text: text.into(),
+        });
+    }
+
+    /// Puts `text` in the place of the one-letter operator here, and goes past it.
+    fn replace_operator(&mut self, text: &str) {
+        self.edits.push(Edit {
+            at: self.tokens[self.at].start,
+            len: 1,
+            text: text.into(),
+        });
+        self.at += 1;
+    }
+
     fn unary(&mut self) -> Result<(), Failure> {
         self.prefix(&["-", "+"])?;
+        let first = self.at;
+        let mut filtered = false;
         self.primary()?;
         loop {
             if self.is_literal() {
                 return Ok(());
             }
+            filtered |= matches!(self.peek(), "|" | "is");
             match self.peek() {
+                "." if !filtered && self.is_dict_method() => {
+                    let [dot, name] = [self.tokens[self.at], self.tokens[self.at + 1]];
+                    self.insert(self.tokens[first].start, "ondol_member(");
+                    self.edits.push(Edit {
+                        at: dot.start,
+                        len: name.end() - dot.start,
+                        text: format!(
+                            ", '{}'{})",
+                            name.text,
+                            "\n".repeat(self.source[dot.start..name.end()].matches('\n').count(),)
+                        ),
+                    });
+                    self.at += 2;
+                    self.count_operator()?;
+                }
                 "." | "|" => {
                     self.at += 2;
                     self.count_operator()?;
@@ -458,12 +577,20 @@ impl<'a, 'e> Walker<'a, 'e> {
         }
     }
 
+    /// `.items` and its like without a call: in Python the method itself, whatever members the dict has.
+    fn is_dict_method(&self) -> bool {
+        let name = self.tokens.get(self.at + 1).map_or("", |t| t.text);
+        let called = self.tokens.get(self.at + 2).is_some_and(|t| t.text == "(");
+        !called && matches!(name, "items" | "keys" | "values" | "get" | "copy")
+    }
+
     /// `is divisibleby 3`: an argument without parentheses.
     fn test_argument(&mut self) -> Result<(), Failure> {
         let Some(token) = self.tokens.get(self.at) else {
             return Ok(());
         };
-        let keyword = ["and", "or", "else", "is", "if", "in", "not", "recursive"].contains(&token.text);
+        let keyword =
+            ["and", "or", "else", "is", "if", "in", "not", "recursive"].contains(&token.text);
         let starts = token.kind == Kind::Literal
             || (token.kind == Kind::Name && !keyword)
             || matches!(token.text, "[" | "{");
@@ -492,7 +619,9 @@ impl<'a, 'e> Walker<'a, 'e> {
                     self.at += 1;
                 }
             }
-            (Kind::Name, name) if !matches!(name, "if" | "else" | "or" | "and" | "in" | "is") => self.at += 1,
+            (Kind::Name, name) if !matches!(name, "if" | "else" | "or" | "and" | "in" | "is") => {
+                self.at += 1
+            }
             (Kind::Operator, "(" | "[" | "{") => self.bracket()?,
             _ => {}
         }
@@ -532,6 +661,10 @@ mod tests {
 
     #[test]
     fn leaves_text_raw_and_comments_alone() {
+        assert_eq!(
+            rewrite("{% for k, v in a ~ b if k % 2 * 3 % v %}").unwrap(),
+            "{% for k, v in ondol_iter(( ondol_concat(a , b))) if ondol_mod(ondol_mod(k , 2) * 3 , v) %}"
+        );
         let source = "a ~ b {# {{ a ~ b }} #}{% raw %}{{ a ~ b }}{% endraw %} { ~ } '";
         assert_eq!(rewrite(source).unwrap(), source);
     }

@@ -51,7 +51,12 @@ impl Template {
     }
 
     /// Renders a request; its strings go through `mark` first.
-    pub fn render(&self, request: &Request, size: usize, mark: &mut Marker<'_>) -> Result<String, Failure> {
+    pub fn render(
+        &self,
+        request: &Request,
+        size: usize,
+        mark: &mut Marker<'_>,
+    ) -> Result<String, Failure> {
         let mut env = self.env.clone();
         let bytes = size as u64;
         env.set_fuel(Some(limits::BASE_FUEL + limits::FUEL_PER_BYTE * bytes));
@@ -65,7 +70,8 @@ impl Template {
             most: limits::BASE_OUTPUT + limits::OUTPUT_PER_BYTE * size,
         };
         stacker::grow(limits::STACK, || -> Result<(), Error> {
-            env.get_template(NAME)?.render_captured_to(context, &mut out)?;
+            env.get_template(NAME)?
+                .render_captured_to(context, &mut out)?;
             Ok(())
         })
         .map_err(|e| failure(&e))?;
@@ -115,17 +121,26 @@ fn environment() -> Environment<'static> {
         if let Some(text) = crate::python::plain_str(value) {
             return out.write_str(text).map_err(Error::from);
         }
-        out.write_str(&crate::python::to_str(value)?).map_err(Error::from)
+        out.write_str(&crate::python::to_str(value)?)
+            .map_err(Error::from)
     });
     crate::filters::install(&mut env);
-    env.add_function("strftime_now", |state: &State, pattern: &str| -> Result<String, Error> {
-        let date = state.lookup(DATE).and_then(|d| LocalTime::parse(d.as_str()?));
-        let date = date.ok_or_else(|| {
-            Error::new(ErrorKind::InvalidOperation, "strftime_now: the request has no date")
-        })?;
-        limits::charge(state, pattern.len() * 16)?;
-        Ok(date.format(pattern))
-    });
+    env.add_function(
+        "strftime_now",
+        |state: &State, pattern: &str| -> Result<String, Error> {
+            let date = state
+                .lookup(DATE)
+                .and_then(|d| LocalTime::parse(d.as_str()?));
+            let date = date.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::InvalidOperation,
+                    "strftime_now: the request has no date",
+                )
+            })?;
+            limits::charge(state, pattern.len() * 16)?;
+            Ok(date.format(pattern))
+        },
+    );
     env
 }
 
@@ -157,8 +172,12 @@ fn failure(error: &Error) -> Failure {
             message = message.split_off("limit: ".len());
             FailureKind::Limit
         }
-        ErrorKind::SyntaxError | ErrorKind::UnknownFilter | ErrorKind::UnknownTest => FailureKind::Syntax,
-        ErrorKind::UndefinedError | ErrorKind::UnknownFunction | ErrorKind::UnknownMethod => FailureKind::Undefined,
+        ErrorKind::SyntaxError | ErrorKind::UnknownFilter | ErrorKind::UnknownTest => {
+            FailureKind::Syntax
+        }
+        ErrorKind::UndefinedError | ErrorKind::UnknownFunction | ErrorKind::UnknownMethod => {
+            FailureKind::Undefined
+        }
         ErrorKind::WriteFailure => FailureKind::Limit,
         _ => FailureKind::Runtime,
     };

@@ -35,7 +35,11 @@ fn source_of(case: &Json) -> String {
         return text.to_owned();
     }
     let parts = case["template_parts"].as_array().unwrap();
-    let part = |p: &Json| p[0].as_str().unwrap().repeat(p[1].as_u64().unwrap() as usize);
+    let part = |p: &Json| {
+        p[0].as_str()
+            .unwrap()
+            .repeat(p[1].as_u64().unwrap() as usize)
+    };
     parts.iter().map(part).collect()
 }
 
@@ -59,7 +63,8 @@ fn complaint(case: &Json, matching: &str, got: &Result<String, Failure>) -> Opti
         ("exact" | "exact-or-error" | "empty-or-error", Ok(text)) => want_text == Some(text),
         ("exact-or-error" | "empty-or-error" | "error", Err(e)) => e.kind != FailureKind::Internal,
         ("message-and-line", Err(e)) => {
-            case["error"]["message"].as_str() == Some(&e.message) && want_line == Some(e.line.into())
+            case["error"]["message"].as_str() == Some(&e.message)
+                && want_line == Some(e.line.into())
         }
         ("kind-and-line", Err(e)) => {
             let runtime = |k: &str| if k == "syntax" { "syntax" } else { "run" };
@@ -68,7 +73,36 @@ fn complaint(case: &Json, matching: &str, got: &Result<String, Failure>) -> Opti
         }
         _ => false,
     };
-    (!ok).then(|| format!("{}: got {got:?}, want {}{}", case["id"], case["rendered"], case["error"]))
+    (!ok).then(|| match (got, want_text) {
+        (Ok(got), Some(want)) => {
+            let same = got
+                .bytes()
+                .zip(want.bytes())
+                .take_while(|(a, b)| a == b)
+                .count();
+            let tail = |s: &str| {
+                s.chars()
+                    .skip(
+                        got[..got.floor_char_boundary(same)]
+                            .chars()
+                            .count()
+                            .saturating_sub(20),
+                    )
+                    .take(80)
+                    .collect::<String>()
+            };
+            format!(
+                "{}: at {same} got {:?}, want {:?}",
+                case["id"],
+                tail(got),
+                tail(want)
+            )
+        }
+        _ => format!(
+            "{}: got {got:?}, want {}{}",
+            case["id"], case["rendered"], case["error"]
+        ),
+    })
 }
 
 fn finish(complaints: Vec<String>, total: usize) {
@@ -118,6 +152,55 @@ fn the_language() {
         let request = json!({"context": case["context"], "date": case["date"]});
         let got = run(&source_of(case), &request);
         complaints.extend(complaint(case, case["match"].as_str().unwrap(), &got));
+    }
+    finish(complaints, cases.len());
+}
+
+#[test]
+fn ways_in_which_servers_fail() {
+    let Some(path) = shared("cases/chat_templates.jsonl") else {
+        return;
+    };
+    let cases = lines(&path);
+    let mut complaints = Vec::new();
+    for case in &cases {
+        let input = &case["input"];
+        // The server parses argument text before it renders.
+        if input["path"] == "chat request" {
+            continue;
+        }
+        let source = match input["template_repeat"].as_array() {
+            Some(r) => {
+                let n = r[1].as_u64().unwrap() as usize;
+                let s = |i: usize| r[i].as_str().unwrap();
+                format!(
+                    "{}{}{}{}{}",
+                    s(2),
+                    s(0).repeat(n),
+                    s(3),
+                    s(4).repeat(n),
+                    s(5)
+                )
+            }
+            None => input["template"].as_str().unwrap().to_owned(),
+        };
+        let got = run(
+            &source,
+            &json!({"context": input["context"], "date": input["now"]}),
+        );
+        let expected = &case["expected"];
+        let ok = match &got {
+            Ok(text) => expected["rendered"].as_str() == Some(text),
+            Err(e) => {
+                let mention = expected["message_should_mention"].as_str().unwrap_or("");
+                expected["error"] == true
+                    && e.kind != FailureKind::Internal
+                    && e.message.contains(mention)
+            }
+        };
+        if !ok {
+            complaints.push(format!("{}: got {got:?}, want {expected}", case["id"]));
+        }
     }
     finish(complaints, cases.len());
 }
