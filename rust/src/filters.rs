@@ -36,16 +36,19 @@ pub fn install(env: &mut Environment<'static>) {
     env.add_filter("escape", escape);
     env.add_filter("e", escape);
     env.add_filter("forceescape", escape);
-    env.add_filter("capitalize", |v: &Value| -> Result<String, Error> {
-        let text = to_str(v)?;
-        let mut chars = text.chars();
-        let first: String = chars
-            .next()
-            .into_iter()
-            .flat_map(char::to_uppercase)
-            .collect();
-        Ok(first + &chars.as_str().to_lowercase())
-    });
+    env.add_filter(
+        "capitalize",
+        |state: &State, v: &Value| -> Result<String, Error> {
+            let text = to_str(state, v)?;
+            let mut chars = text.chars();
+            let first: String = chars
+                .next()
+                .into_iter()
+                .flat_map(char::to_uppercase)
+                .collect();
+            Ok(first + &chars.as_str().to_lowercase())
+        },
+    );
     env.add_filter("random", || -> Result<Value, Error> {
         Err(invalid(
             "random is not available: a prompt must be reproducible",
@@ -55,8 +58,8 @@ pub fn install(env: &mut Environment<'static>) {
     env.add_function("range", range);
     env.add_function(
         "raise_exception",
-        |message: &Value| -> Result<Value, Error> {
-            Err(invalid(to_str(message)?).with_source(crate::Raised))
+        |state: &State, message: &Value| -> Result<Value, Error> {
+            Err(invalid(to_str(state, message)?).with_source(crate::Raised))
         },
     );
     env.add_function("cycler", minijinja_contrib::globals::cycler);
@@ -65,6 +68,16 @@ pub fn install(env: &mut Environment<'static>) {
     env.add_function("ondol_concat", concat);
     env.add_function("ondol_store", store);
     env.add_function("ondol_mod", modulo);
+    env.add_function("ondol_weigh", |state: &State, value: Value| {
+        weigh(state, &value, 1).map(|()| value)
+    });
+    env.add_function("ondol_weigh_in", |state: &State, value: Value| {
+        weigh(state, &value, 1000).map(|()| value)
+    });
+    env.add_function("ondol_key", |state: &State, value: Value| {
+        check_key(state, &value).map(|()| value)
+    });
+    install_orderings(env);
     env.add_function("ondol_member", crate::objects::member);
     env.add_function("ondol_iter", |value: Value| -> Result<Value, Error> {
         if value.is_none() {
@@ -109,7 +122,7 @@ fn install_tests(env: &mut Environment<'static>) {
 }
 
 fn to_str_charged(state: &State, value: &Value) -> Result<Value, Error> {
-    let text = to_str(value)?;
+    let text = to_str(state, value)?;
     charge(state, text.len() * 4)?;
     Ok(Value::from(text))
 }
@@ -124,10 +137,102 @@ fn concat(state: &State, parts: Rest<Value>) -> Result<Value, Error> {
     charge(state, known)?;
     let mut out = String::with_capacity(known);
     for part in parts.iter() {
-        python::write_str(&mut out, part)?;
+        python::write_str(state, &mut out, part)?;
         crate::limits::check_text(state, out.len())?;
     }
     Ok(Value::from(out))
+}
+
+/// Pays for walking a value once, `factor` times as much where it is a container.
+pub fn weigh(state: &State, value: &Value, factor: u64) -> Result<(), Error> {
+    fn walk(state: &State, value: &Value, factor: u64, depth: usize) -> Result<(), Error> {
+        if let Some(text) = plain_str(value) {
+            return state.consume_fuel(text.len() as u64 / 1024);
+        }
+        let Some(object) = value.as_object() else {
+            return Ok(());
+        };
+        if depth > 2 * python::MAX_DEPTH {
+            return Err(limit("a value is nested too deeply"));
+        }
+        if object.enumerator_len().is_none() || value.kind() == ValueKind::Plain {
+            return Ok(());
+        }
+        if value.kind() == ValueKind::Map {
+            for (_, item) in object.try_iter_pairs().into_iter().flatten() {
+                state.consume_fuel(factor)?;
+                walk(state, &item, factor, depth + 1)?;
+            }
+            return Ok(());
+        }
+        for item in value.try_iter()?.checked() {
+            state.consume_fuel(factor)?;
+            walk(state, &item?, factor, depth + 1)?;
+        }
+        Ok(())
+    }
+    walk(state, value, factor, 0)
+}
+
+/// Refuses what Python cannot look up in a dict.
+pub fn check_key(state: &State, value: &Value) -> Result<(), Error> {
+    match value.kind() {
+        ValueKind::Seq if value.is_tuple() => weigh(state, value, 1),
+        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
+            Err(invalid(format!("unhashable type: {}", value.kind())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Comparisons by test and by filter, weighed.
+fn install_orderings(env: &mut Environment<'static>) {
+    type Compare = fn(&Value, &Value) -> bool;
+    let tests: [(&[&'static str], Compare); 6] = [
+        (&["eq", "equalto", "=="], |a, b| a == b),
+        (&["ne", "!="], |a, b| a != b),
+        (&["lt", "lessthan", "<"], |a, b| a < b),
+        (&["le", "<="], |a, b| a <= b),
+        (&["gt", "greaterthan", ">"], |a, b| a > b),
+        (&["ge", ">="], |a, b| a >= b),
+    ];
+    for (names, compare) in tests {
+        for name in names {
+            let test = move |state: &State, a: &Value, b: &Value| -> Result<bool, Error> {
+                if a.as_object().is_some() == b.as_object().is_some() {
+                    weigh(state, a, 1)?;
+                    weigh(state, b, 1)?;
+                }
+                Ok(compare(a, b))
+            };
+            env.add_test(*name, test);
+        }
+    }
+    env.add_test(
+        "in",
+        |state: &State, a: &Value, b: &Value| -> Result<bool, Error> {
+            weigh(state, a, 1000)?;
+            minijinja::tests::is_in(state, a, b)
+        },
+    );
+    use minijinja::filters;
+    for (name, inner) in [
+        ("sort", Value::from_function(filters::sort)),
+        ("unique", Value::from_function(filters::unique)),
+        ("min", Value::from_function(filters::min)),
+        ("max", Value::from_function(filters::max)),
+        ("groupby", Value::from_function(filters::groupby)),
+        ("dictsort", Value::from_function(filters::dictsort)),
+    ] {
+        let filter = move |state: &mut State, value: &Value, args: Rest<ValueOrKwargs>| {
+            let length = value.len().unwrap_or(0) as u64;
+            weigh(state, value, 1 + u64::from(length.max(1).ilog2()))?;
+            let mut all = vec![value.clone()];
+            all.extend(args.into_values());
+            inner.call(state, &all)
+        };
+        env.add_filter(name, filter);
+    }
 }
 
 /// `a % b`: the source pre-pass writes it as a call of this.
@@ -183,19 +288,22 @@ fn format_filter(
     pattern: &Value,
     args: Rest<ValueOrKwargs>,
 ) -> Result<Value, Error> {
-    percent_format(state, &to_str(pattern)?, &args.into_values())
+    percent_format(state, &to_str(state, pattern)?, &args.into_values())
 }
 
 fn percent_format(state: &State, pattern: &str, args: &[Value]) -> Result<Value, Error> {
-    let args: Vec<Value> = args.iter().map(printable).collect::<Result<_, _>>()?;
+    let args: Vec<Value> = args
+        .iter()
+        .map(|v| printable(state, v))
+        .collect::<Result<_, _>>()?;
     crate::limits::check_format(state, pattern, &args)?;
     format(FormatStyle::Printf, pattern, &args).map(Value::from)
 }
 
 /// Containers and floats as Python prints them; the formatter would use Rust's forms.
-fn printable(value: &Value) -> Result<Value, Error> {
+fn printable(state: &State, value: &Value) -> Result<Value, Error> {
     match value.kind() {
-        ValueKind::Seq | ValueKind::Iterable => to_str(value).map(Value::from),
+        ValueKind::Seq | ValueKind::Iterable => to_str(state, value).map(Value::from),
         _ => Ok(value.clone()),
     }
 }
@@ -216,13 +324,13 @@ fn store(state: &State, namespace: &Value, value: Value) -> Result<Value, Error>
         match value.kind() {
             ValueKind::Seq | ValueKind::Iterable if object.enumerator_len().is_some() => {
                 for item in value.try_iter()?.checked() {
-                    state.consume_fuel(1)?;
+                    state.consume_fuel(2)?;
                     walk(state, namespace, &item?, depth + 1)?;
                 }
             }
             ValueKind::Map => {
                 for (_, item) in object.try_iter_pairs().into_iter().flatten() {
-                    state.consume_fuel(1)?;
+                    state.consume_fuel(2)?;
                     walk(state, namespace, &item, depth + 1)?;
                 }
             }
@@ -248,9 +356,9 @@ fn join(
     kwargs: Kwargs,
 ) -> Result<Value, Error> {
     let separator = match separator {
-        Some(s) => to_str(&s)?,
+        Some(s) => to_str(state, &s)?,
         None => match kwargs.get::<Option<Value>>("d")? {
-            Some(s) => to_str(&s)?,
+            Some(s) => to_str(state, &s)?,
             None => String::new(),
         },
     };
@@ -279,7 +387,7 @@ fn join(
             charge(state, separator.len())?;
             out.push_str(&separator);
         }
-        python::write_str(&mut out, &item)?;
+        python::write_str(state, &mut out, &item)?;
         crate::limits::check_text(state, out.len())?;
         state.consume_fuel(1 + (out.len() - before) as u64 / 64)?;
     }
@@ -304,20 +412,32 @@ fn replace(
         Some(c) => usize::try_from(i64::try_from(c)?).unwrap_or(usize::MAX),
         None => usize::MAX,
     };
-    let text = replace_text(state, &to_str(value)?, &to_str(old)?, &to_str(new)?, most)?;
+    let text = replace_text(
+        state,
+        &to_str(state, value)?,
+        &to_str(state, old)?,
+        &to_str(state, new)?,
+        most,
+    )?;
     Ok(Value::from(text))
 }
 
-fn trim(value: &Value, chars: Option<Value>) -> Result<String, Error> {
+fn trim(state: &State, value: &Value, chars: Option<Value>) -> Result<String, Error> {
     let set: Option<Vec<char>> = match chars.filter(|c| !c.is_none()) {
-        Some(c) => Some(to_str(&c)?.chars().collect()),
+        Some(c) => Some(to_str(state, &c)?.chars().collect()),
         None => None,
     };
-    Ok(strip_text(&to_str(value)?, set.as_deref(), true, true).to_owned())
+    Ok(strip_text(&to_str(state, value)?, set.as_deref(), true, true).to_owned())
 }
 
 fn center(state: &State, value: &Value, width: Option<i64>) -> Result<String, Error> {
-    pad(state, &to_str(value)?, width.unwrap_or(80), ' ', "center")
+    pad(
+        state,
+        &to_str(state, value)?,
+        width.unwrap_or(80),
+        ' ',
+        "center",
+    )
 }
 
 fn indent(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
@@ -333,7 +453,7 @@ fn indent(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Val
     };
     let (first, blank) = (flag(first, "first")?, flag(blank, "blank")?);
     kwargs.assert_all_used()?;
-    let text = to_str(value)?;
+    let text = to_str(state, value)?;
     let prefix = match width {
         None => "    ".to_owned(),
         Some(w) => match plain_str(&w) {
@@ -366,8 +486,8 @@ fn indent(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Val
     Ok(Value::from(out))
 }
 
-fn wordcount(value: &Value) -> Result<usize, Error> {
-    let text = to_str(value)?;
+fn wordcount(state: &State, value: &Value) -> Result<usize, Error> {
+    let text = to_str(state, value)?;
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     Ok(text
         .split(|c| !is_word(c))
@@ -375,7 +495,7 @@ fn wordcount(value: &Value) -> Result<usize, Error> {
         .count())
 }
 
-fn truncate(value: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
+fn truncate(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
     let args = args.into_values();
     let (length, kill, end, leeway, kwargs): (
         Option<i64>,
@@ -387,12 +507,12 @@ fn truncate(value: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
     let length = length.or(kwargs.get("length")?).unwrap_or(255);
     let kill = kill.or(kwargs.get("killwords")?).unwrap_or(false);
     let end = match end.or(kwargs.get::<Option<Value>>("end")?) {
-        Some(end) => to_str(&end)?,
+        Some(end) => to_str(state, &end)?,
         None => "...".into(),
     };
     let leeway = leeway.or(kwargs.get("leeway")?).unwrap_or(5);
     kwargs.assert_all_used()?;
-    let text = to_str(value)?;
+    let text = to_str(state, value)?;
     let chars = text.chars().count() as i64;
     let end_length = end.chars().count() as i64;
     if length < end_length || leeway < 0 {
@@ -413,8 +533,8 @@ fn truncate(value: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
     Ok(whole_words.to_owned() + &end)
 }
 
-fn striptags(value: &Value) -> Result<String, Error> {
-    let text = to_str(value)?;
+fn striptags(state: &State, value: &Value) -> Result<String, Error> {
+    let text = to_str(state, value)?;
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while let Some(start) = rest.find('<') {
@@ -547,7 +667,7 @@ fn float(value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
 }
 
 fn escape(state: &State, value: &Value) -> Result<String, Error> {
-    let text = to_str(value)?;
+    let text = to_str(state, value)?;
     charge(state, text.len() * 5)?;
     Ok(text
         .replace('&', "&amp;")

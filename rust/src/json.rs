@@ -74,6 +74,8 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
+        self.state.consume_fuel(1)?;
+        crate::limits::check_text(self.state, self.out.len())?;
         if depth > MAX_DEPTH + 50 {
             return Err(Error::new(
                 ErrorKind::InvalidOperation,
@@ -109,11 +111,12 @@ impl Writer<'_> {
     fn line_break(&mut self, depth: usize) -> Result<(), Error> {
         if let Some(indent) = &self.style.indent {
             self.out.push('\n');
+            crate::limits::check_text(self.state, self.out.len() + depth * indent.len())?;
             for _ in 0..depth {
                 self.out.push_str(indent);
             }
         }
-        crate::limits::check_text(self.state, self.out.len())
+        Ok(())
     }
 
     fn sequence(&mut self, value: &Value, depth: usize) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, State, Value};
 
 /// Work that every rendering may do: one unit is one instruction, or 64 bytes of text made.
-pub const BASE_FUEL: u64 = 2_000_000;
+pub const BASE_FUEL: u64 = 1_000_000;
 /// Further units for each byte of the request, so that long conversations have room.
 pub const FUEL_PER_BYTE: u64 = 2;
 /// The longest rendered prompt without regard to the request, bytes.
@@ -62,7 +62,7 @@ pub fn check_format(state: &State, pattern: &str, args: &[Value]) -> Result<(), 
             ValueKind::String => arg.as_str().map_or(0, str::len),
             ValueKind::Number if nested => arg.as_usize().unwrap_or(0),
             ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => {
-                crate::python::to_str(arg)?.len()
+                crate::python::to_str(state, arg)?.len()
             }
             _ => 0,
         });

@@ -24,9 +24,22 @@ pub fn call(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Res
             let text = value.as_str().unwrap_or_default();
             string(state, text, name, args)?
         }
-        ValueKind::Map if !crate::objects::is_namespace(value) => mapping(value, name, args)?,
+        ValueKind::Map if !crate::objects::is_namespace(value) => {
+            if name == "get" {
+                if let Some(key) = args.first() {
+                    crate::filters::check_key(state, key)?;
+                }
+            }
+            mapping(value, name, args)?
+        }
         ValueKind::Map => return Err(Error::from(ErrorKind::UnknownMethod)),
-        ValueKind::Seq => sequence(value, name, args)?,
+        ValueKind::Seq => {
+            if let Some(what) = args.first() {
+                crate::filters::weigh(state, value, 1)?;
+                crate::filters::weigh(state, what, 1)?;
+            }
+            sequence(value, name, args)?
+        }
         _ => None,
     };
     match own {
@@ -73,6 +86,7 @@ fn string(state: &State, text: &str, name: &str, args: &[Value]) -> Result<Optio
     if let Some(result) = strip(text, name, args)? {
         return Ok(Some(result));
     }
+    state.consume_fuel(text.len() as u64 / 64)?;
     if let Some(result) = search(text, name, args)? {
         return Ok(Some(result));
     }

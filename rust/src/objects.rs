@@ -47,7 +47,7 @@ impl Object for View {
         Some(self.items.len())
     }
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = crate::python::to_str(&Value::from_dyn_object(self.clone()));
+        let text = crate::python::to_str_unpaid(&Value::from_dyn_object(self.clone()));
         f.write_str(&text.unwrap_or_default())
     }
 }

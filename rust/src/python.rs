@@ -4,7 +4,7 @@
 //! `['a', 1.0]` in the output, so the text has to be Python's to the letter.
 
 use minijinja::value::{ObjectRepr, ValueKind};
-use minijinja::{Error, ErrorKind, Value};
+use minijinja::{Error, ErrorKind, State, Value};
 
 /// How deep a value may be nested and still be printed, compared or stored.
 pub const MAX_DEPTH: usize = 100;
@@ -40,8 +40,8 @@ pub fn as_float(value: &Value) -> Option<f64> {
     }
 }
 
-/// Appends `str(value)`; an undefined value gives nothing.
-pub fn write_str(out: &mut String, value: &Value) -> Result<(), Error> {
+/// Appends `str(value)`; an undefined value gives nothing. The work is paid for by the item.
+pub fn write_str(state: &State, out: &mut String, value: &Value) -> Result<(), Error> {
     if let Some(text) = plain_str(value) {
         out.push_str(text);
         return Ok(());
@@ -49,14 +49,52 @@ pub fn write_str(out: &mut String, value: &Value) -> Result<(), Error> {
     if value.is_undefined() {
         return Ok(());
     }
-    write_repr(out, value, 0)
+    write_repr(
+        &mut Printer {
+            out,
+            state: Some(state),
+        },
+        value,
+        0,
+    )
 }
 
 /// `str(value)`.
-pub fn to_str(value: &Value) -> Result<String, Error> {
+pub fn to_str(state: &State, value: &Value) -> Result<String, Error> {
     let mut out = String::new();
-    write_str(&mut out, value)?;
+    write_str(state, &mut out, value)?;
     Ok(out)
+}
+
+/// `str(value)` of a value that is known to be small.
+pub fn to_str_unpaid(value: &Value) -> Result<String, Error> {
+    let mut out = String::new();
+    write_repr(
+        &mut Printer {
+            out: &mut out,
+            state: None,
+        },
+        value,
+        0,
+    )?;
+    Ok(out)
+}
+
+struct Printer<'a> {
+    out: &'a mut String,
+    state: Option<&'a State<'a, 'a>>,
+}
+
+impl Printer<'_> {
+    fn pay(&self) -> Result<(), Error> {
+        match self.state {
+            Some(state) => {
+                crate::limits::check_text(state, self.out.len())?;
+                state.consume_fuel(1)
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// The text of a string value, but not of bytes.
@@ -73,68 +111,71 @@ fn too_deep() -> Error {
     )
 }
 
-fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+fn write_repr(p: &mut Printer<'_>, value: &Value, depth: usize) -> Result<(), Error> {
+    p.pay()?;
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
     match value.kind() {
-        ValueKind::Undefined => out.push_str("Undefined"),
-        ValueKind::None => out.push_str("None"),
-        ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::Undefined => p.out.push_str("Undefined"),
+        ValueKind::None => p.out.push_str("None"),
+        ValueKind::Bool => p
+            .out
+            .push_str(if value.is_true() { "True" } else { "False" }),
         ValueKind::Number => match as_float(value) {
-            Some(x) => out.push_str(&float_repr(x)),
-            None => out.push_str(&value.to_string()),
+            Some(x) => p.out.push_str(&float_repr(x)),
+            None => p.out.push_str(&value.to_string()),
         },
-        ValueKind::String => write_quoted(out, value.as_str().unwrap_or_default()),
-        ValueKind::Seq | ValueKind::Iterable => write_sequence(out, value, depth)?,
-        ValueKind::Map => write_mapping(out, value, depth)?,
-        _ => out.push_str(&value.to_string()),
+        ValueKind::String => write_quoted(p.out, value.as_str().unwrap_or_default()),
+        ValueKind::Seq | ValueKind::Iterable => write_sequence(p, value, depth)?,
+        ValueKind::Map => write_mapping(p, value, depth)?,
+        _ => p.out.push_str(&value.to_string()),
     }
     Ok(())
 }
 
-fn write_sequence(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+fn write_sequence(p: &mut Printer<'_>, value: &Value, depth: usize) -> Result<(), Error> {
     let tuple = value.is_tuple();
     let prefix = crate::objects::view_prefix(value);
     if let Some(prefix) = prefix {
-        out.push_str(prefix);
+        p.out.push_str(prefix);
     }
-    out.push(if tuple { '(' } else { '[' });
+    p.out.push(if tuple { '(' } else { '[' });
     let mut count = 0usize;
     for item in value.try_iter()?.checked() {
         if count > 0 {
-            out.push_str(", ");
+            p.out.push_str(", ");
         }
-        write_repr(out, &item?, depth + 1)?;
+        write_repr(p, &item?, depth + 1)?;
         count += 1;
     }
     if tuple && count == 1 {
-        out.push(',');
+        p.out.push(',');
     }
-    out.push(if tuple { ')' } else { ']' });
+    p.out.push(if tuple { ')' } else { ']' });
     if prefix.is_some() {
-        out.push(')');
+        p.out.push(')');
     }
     Ok(())
 }
 
-fn write_mapping(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+fn write_mapping(p: &mut Printer<'_>, value: &Value, depth: usize) -> Result<(), Error> {
     let Some(object) = value.as_object() else {
         return Ok(());
     };
     let namespace = crate::objects::is_namespace(value);
-    out.push_str(if namespace { "<Namespace {" } else { "{" });
+    p.out.push_str(if namespace { "<Namespace {" } else { "{" });
     if object.repr() == ObjectRepr::Map {
         for (i, (key, item)) in object.try_iter_pairs().into_iter().flatten().enumerate() {
             if i > 0 {
-                out.push_str(", ");
+                p.out.push_str(", ");
             }
-            write_repr(out, &key, depth + 1)?;
-            out.push_str(": ");
-            write_repr(out, &item, depth + 1)?;
+            write_repr(p, &key, depth + 1)?;
+            p.out.push_str(": ");
+            write_repr(p, &item, depth + 1)?;
         }
     }
-    out.push_str(if namespace { "}>" } else { "}" });
+    p.out.push_str(if namespace { "}>" } else { "}" });
     Ok(())
 }
 

@@ -14,42 +14,29 @@
 
 use crate::{Failure, FailureKind};
 
-/// Brackets within brackets in one tag.
-const MAX_NESTING: usize = 100;
+mod lexer;
+use lexer::{end_of_raw, lex, Kind, Token};
+
 /// `not not not …` and `- - - …`.
 const MAX_PREFIX: usize = 100;
-/// Tokens in one tag.
-const MAX_TOKENS: usize = 20_000;
 /// Operators, filters, calls and conditions in one tag; chains of them become deep trees.
 const MAX_OPERATORS: usize = 2_000;
 /// `elif` branches in the template; minijinja nests each in the one before.
 const MAX_ELIF: usize = 500;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Name,
-    Literal,
-    Operator,
+/// What to put where.
+enum Change {
+    /// Closes the brackets of an opening.
+    Close(&'static str),
+    /// Opens something that spans up to this place of the source.
+    Open(String, usize),
+    /// Stands for this many bytes.
+    Replace(String, usize),
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Token<'a> {
-    kind: Kind,
-    text: &'a str,
-    start: usize,
-}
-
-impl Token<'_> {
-    fn end(&self) -> usize {
-        self.start + self.text.len()
-    }
-}
-
-/// A replacement of `len` bytes at `at`.
 struct Edit {
     at: usize,
-    len: usize,
-    text: String,
+    change: Change,
 }
 
 fn limit(message: &str, source: &str, at: usize) -> Failure {
@@ -87,15 +74,13 @@ pub fn rewrite(source: &str) -> Result<String, Failure> {
                     break;
                 };
                 at = end;
-                if *open == b'{' {
-                    Walker::new(&source, &tokens, &mut edits).all()?;
-                    continue;
-                }
-                let keyword = tokens.first().map_or("", |t| t.text);
-                if keyword == "raw" {
-                    at = end_of_raw(&source, end);
-                } else if keyword == "elif" {
-                    elifs += 1;
+                let mut walker = Walker::new(&source, &tokens);
+                if *open == b'%' {
+                    let keyword = tokens.first().map_or("", |t| t.text);
+                    if keyword == "raw" {
+                        at = end_of_raw(&source, end);
+                    }
+                    elifs += usize::from(keyword == "elif");
                     if elifs > MAX_ELIF {
                         return Err(limit(
                             "the template has too many elif branches",
@@ -103,272 +88,201 @@ pub fn rewrite(source: &str) -> Result<String, Failure> {
                             start,
                         ));
                     }
+                    walker.statement()?;
+                } else {
+                    walker.all()?;
                 }
-                statement(&source, &tokens, &mut edits)?;
+                if !walker.malformed {
+                    edits.extend(ordered(walker.edits).into_iter().flatten());
+                }
             }
             _ => at = start + 1,
         }
     }
-    Ok(apply(&source, edits))
+    Ok(apply(&source, &edits))
 }
 
-fn apply(source: &str, mut edits: Vec<Edit>) -> String {
-    edits.sort_by_key(|e| e.at);
+/// Puts the edits in order: at one place brackets close before others open, and the widest opens first.
+fn ordered(edits: Vec<Edit>) -> Option<Vec<Edit>> {
+    let mut numbered: Vec<(usize, Edit)> = edits.into_iter().enumerate().collect();
+    numbered.sort_by_key(|(number, edit)| match edit.change {
+        Change::Close(_) => (edit.at, 0, 0, 0),
+        Change::Open(_, end) => (edit.at, 1, usize::MAX - end, usize::MAX - number),
+        Change::Replace(..) => (edit.at, 2, 0, *number),
+    });
+    let edits: Vec<Edit> = numbered.into_iter().map(|(_, edit)| edit).collect();
+    let mut free = 0;
+    for edit in &edits {
+        if edit.at < free {
+            return None;
+        }
+        free = match edit.change {
+            Change::Replace(_, len) => edit.at + len,
+            _ => edit.at,
+        };
+    }
+    Some(edits)
+}
+
+fn apply(source: &str, edits: &[Edit]) -> String {
     let mut out = String::with_capacity(source.len() + edits.len() * 16);
     let mut at = 0;
     for edit in edits {
         out.push_str(&source[at..edit.at]);
-        out.push_str(&edit.text);
-        at = edit.at + edit.len;
+        let (text, len) = match &edit.change {
+            Change::Close(text) => (*text, 0),
+            Change::Open(text, _) => (text.as_str(), 0),
+            Change::Replace(text, len) => (text.as_str(), *len),
+        };
+        out.push_str(text);
+        at = edit.at + len;
     }
     out.push_str(&source[at..]);
     out
 }
 
-/// The end of `{% endraw %}` from `at` on, or the end of the source.
-fn end_of_raw(source: &str, mut at: usize) -> usize {
-    while let Some(found) = source[at..].find("{%") {
-        let start = at + found + 2;
-        let inside = source[start..].trim_start_matches(['-', '+']).trim_start();
-        if inside.starts_with("endraw") {
-            return source[start..]
-                .find("%}")
-                .map_or(source.len(), |i| start + i + 2);
-        }
-        at = start;
-    }
-    source.len()
-}
-
-/// The tokens of a tag and where the source goes on after it; None where the tag has no end.
-fn lex<'a>(
-    source: &'a str,
-    from: usize,
-    close: &str,
-) -> Result<Option<(Vec<Token<'a>>, usize)>, Failure> {
-    let bytes = source.as_bytes();
-    let mut tokens = Vec::new();
-    let mut at = from;
-    let mut depth = 0usize;
-    if matches!(bytes.get(at), Some(b'-' | b'+')) {
-        at += 1;
-    }
-    while at < bytes.len() {
-        let rest = &source[at..];
-        let c = rest.chars().next().unwrap_or(' ');
-        if depth == 0 {
-            let signed = rest.starts_with(['-', '+']) && rest[1..].starts_with(close);
-            if signed || rest.starts_with(close) {
-                return Ok(Some((tokens, at + usize::from(signed) + 2)));
-            }
-        }
-        if c.is_whitespace() {
-            at += c.len_utf8();
-            continue;
-        }
-        let (kind, length) = match c {
-            '"' | '\'' => match string_length(rest, c) {
-                Some(length) => (Kind::Literal, length),
-                None => return Ok(None),
-            },
-            '0'..='9' => (Kind::Literal, number_length(rest)),
-            c if c == '_' || c.is_alphabetic() => {
-                let word = |c: char| {
-                    c.is_whitespace() || (c.is_ascii() && c != '_' && !c.is_alphanumeric())
-                };
-                (Kind::Name, rest.find(word).unwrap_or(rest.len()))
-            }
-            _ => (Kind::Operator, operator_length(rest, c)),
-        };
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > MAX_NESTING {
-            return Err(limit(
-                "an expression of the template is nested too deeply",
-                source,
-                at,
-            ));
-        }
-        tokens.push(Token {
-            kind,
-            text: &rest[..length],
-            start: at,
-        });
-        if tokens.len() > MAX_TOKENS {
-            return Err(limit(
-                "an expression of the template is too long",
-                source,
-                at,
-            ));
-        }
-        at += length;
-    }
-    Ok(None)
-}
-
-fn string_length(rest: &str, quote: char) -> Option<usize> {
-    let mut escaped = false;
-    for (i, c) in rest.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            c if c == quote => return Some(i + 1),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn number_length(rest: &str) -> usize {
-    let bytes = rest.as_bytes();
-    let mut i = 0;
-    while i < bytes.len() {
-        let digit = bytes[i].is_ascii_alphanumeric() || bytes[i] == b'_';
-        let point = bytes[i] == b'.' && bytes.get(i + 1).is_some_and(u8::is_ascii_digit);
-        let sign = matches!(bytes[i], b'+' | b'-')
-            && i > 0
-            && matches!(bytes[i - 1], b'e' | b'E')
-            && !rest.starts_with("0x")
-            && bytes.get(i + 1).is_some_and(u8::is_ascii_digit);
-        if !(digit || point || sign) {
-            break;
-        }
-        i += 1;
-    }
-    i.max(1)
-}
-
-fn operator_length(rest: &str, c: char) -> usize {
-    for two in ["//", "**", "==", "!=", ">=", "<="] {
-        if rest.starts_with(two) {
-            return 2;
-        }
-    }
-    c.len_utf8()
-}
-
-fn statement(source: &str, tokens: &[Token<'_>], edits: &mut Vec<Edit>) -> Result<(), Failure> {
-    let Some(keyword) = tokens.first() else {
-        return Ok(());
-    };
-    match keyword.text {
-        "generation" | "endgeneration" if tokens.len() == 1 => {
-            let text = if keyword.text == "generation" {
-                "with"
-            } else {
-                "endwith"
-            };
-            edits.push(Edit {
-                at: keyword.start,
-                len: keyword.text.len(),
-                text: text.into(),
-            });
-            return Ok(());
-        }
-        "set" => guard_namespace(source, tokens, edits)?,
-        "for" => guard_iteration(tokens, edits),
-        _ => {}
-    }
-    Walker::new(source, &tokens[1..], edits).all()
-}
-
-/// `for x in values [if …] [recursive]`
-fn guard_iteration(tokens: &[Token<'_>], edits: &mut Vec<Edit>) {
-    let mut depth = 0usize;
-    let mut begin = None;
-    let mut end = None;
-    for token in tokens {
-        match (token.kind, token.text) {
-            (Kind::Operator, "(" | "[" | "{") => depth += 1,
-            (Kind::Operator, ")" | "]" | "}") => depth = depth.saturating_sub(1),
-            (Kind::Name, "in") if depth == 0 && begin.is_none() => {
-                begin = Some(token.end());
-                continue;
-            }
-            (Kind::Name, "if" | "recursive") if depth == 0 => break,
-            _ => {}
-        }
-        if begin.is_some() {
-            end = Some(token.end());
-        }
-    }
-    if let (Some(begin), Some(end)) = (begin, end) {
-        for (at, text) in [(begin, " ondol_iter(("), (end, "))")] {
-            edits.push(Edit {
-                at,
-                len: 0,
-                text: text.into(),
-            });
-        }
-    }
-}
-
-/// `set ns.x = value`
-fn guard_namespace(
-    source: &str,
-    tokens: &[Token<'_>],
-    edits: &mut Vec<Edit>,
-) -> Result<(), Failure> {
-    let [_, object, dot, member, rest @ ..] = tokens else {
-        return Ok(());
-    };
-    if object.kind != Kind::Name || dot.text != "." || member.kind != Kind::Name {
-        return Ok(());
-    }
-    if member.text.starts_with('_') {
-        return Err(Failure {
-            kind: FailureKind::Runtime,
-            message: format!(
-                "a chat template cannot store attributes that begin with an underscore on a namespace, but got {:?}",
-                member.text
-            ),
-            line: line_of(source, member.start),
-        });
-    }
-    if let [equals, value, ..] = rest {
-        if equals.text == "=" {
-            edits.push(Edit {
-                at: value.start,
-                len: 0,
-                text: format!("ondol_store({}, (", object.text),
-            });
-            if let Some(last) = tokens.last() {
-                edits.push(Edit {
-                    at: last.end(),
-                    len: 0,
-                    text: "))".into(),
-                });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Walks the expressions of one tag by Jinja2's precedence and notes where `~` stands.
-struct Walker<'a, 'e> {
+/// Walks the expressions of one tag by Jinja2's precedence and notes what to change.
+struct Walker<'a> {
     source: &'a str,
     tokens: &'a [Token<'a>],
-    edits: &'e mut Vec<Edit>,
+    edits: Vec<Edit>,
     at: usize,
     operators: usize,
+    /// An operand is missing: the tag stays as it is, for minijinja to complain.
+    malformed: bool,
 }
 
-impl<'a, 'e> Walker<'a, 'e> {
-    fn new(source: &'a str, tokens: &'a [Token<'a>], edits: &'e mut Vec<Edit>) -> Self {
+impl<'a> Walker<'a> {
+    fn new(source: &'a str, tokens: &'a [Token<'a>]) -> Self {
         Walker {
             source,
             tokens,
-            edits,
+            edits: Vec::new(),
             at: 0,
             operators: 0,
+            malformed: false,
         }
     }
 
+    fn statement(&mut self) -> Result<(), Failure> {
+        let Some(keyword) = self.tokens.first() else {
+            return Ok(());
+        };
+        match keyword.text {
+            "generation" | "endgeneration" if self.tokens.len() == 1 => {
+                let text = keyword.text.replace("generation", "with");
+                self.replace(keyword.start, keyword.text.len(), text);
+                return Ok(());
+            }
+            "set" => self.guard_namespace()?,
+            "for" => {
+                // The targets are no operands of `in`.
+                self.at = self.guard_iteration();
+                return self.all();
+            }
+            _ => {}
+        }
+        self.at = 1;
+        self.all()
+    }
+
+    /// `for x in values [if …] [recursive]`; returns where the values begin.
+    fn guard_iteration(&mut self) -> usize {
+        let mut depth = 0usize;
+        let mut begin = None;
+        let mut end = None;
+        let mut values = 1;
+        for (i, token) in self.tokens.iter().enumerate() {
+            match (token.kind, token.text) {
+                (Kind::Operator, "(" | "[" | "{") => depth += 1,
+                (Kind::Operator, ")" | "]" | "}") => depth = depth.saturating_sub(1),
+                (Kind::Name, "in") if depth == 0 && begin.is_none() => {
+                    begin = Some(token.end());
+                    values = i + 1;
+                    continue;
+                }
+                (Kind::Name, "if" | "recursive") if depth == 0 => break,
+                _ => {}
+            }
+            if begin.is_some() {
+                end = Some(token.end());
+            }
+        }
+        if let (Some(begin), Some(end)) = (begin, end) {
+            self.open(begin, usize::MAX, " ondol_iter((".into());
+            self.close(end, "))");
+        }
+        values
+    }
+
+    /// `set ns.x = value`
+    fn guard_namespace(&mut self) -> Result<(), Failure> {
+        let [_, object, dot, member, rest @ ..] = self.tokens else {
+            return Ok(());
+        };
+        if object.kind != Kind::Name || dot.text != "." || member.kind != Kind::Name {
+            return Ok(());
+        }
+        if member.text.starts_with('_') {
+            return Err(Failure {
+                kind: FailureKind::Runtime,
+                message: format!(
+                    "a chat template cannot store attributes that begin with an underscore on a namespace, but got {:?}",
+                    member.text
+                ),
+                line: line_of(self.source, member.start),
+            });
+        }
+        if let [equals, value, .., last] | [equals, value @ last] = rest {
+            if equals.text == "=" {
+                let text = format!("ondol_store({}, (", object.text);
+                self.open(value.start, usize::MAX, text);
+                self.close(last.end(), "))");
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, at: usize, end: usize, text: String) {
+        self.edits.push(Edit {
+            at,
+            change: Change::Open(text, end),
+        });
+    }
+
+    fn close(&mut self, at: usize, text: &'static str) {
+        self.edits.push(Edit {
+            at,
+            change: Change::Close(text),
+        });
+    }
+
+    fn replace(&mut self, at: usize, len: usize, text: String) {
+        self.edits.push(Edit {
+            at,
+            change: Change::Replace(text, len),
+        });
+    }
+
+    /// Makes the tokens from `first` up to here the arguments of a function.
+    fn wrap(&mut self, first: usize, function: &str) {
+        if self.at <= first || self.at > self.tokens.len() {
+            self.malformed = true;
+            return;
+        }
+        let end = self.tokens[self.at - 1].end();
+        self.open(self.tokens[first].start, end, format!("{function}("));
+        self.close(end, ")");
+    }
+
+    /// Puts `text` in the place of the one-letter operator here, and goes past it.
+    fn replace_operator(&mut self, text: &str) {
+        self.replace(self.tokens[self.at].start, 1, text.into());
+        self.at += 1;
+    }
+
     /// All expressions of the tag, whatever stands between them.
-    fn all(mut self) -> Result<(), Failure> {
+    fn all(&mut self) -> Result<(), Failure> {
         while self.at < self.tokens.len() {
             let before = self.at;
             self.condition()?;
@@ -426,22 +340,74 @@ impl<'a, 'e> Walker<'a, 'e> {
         Ok(())
     }
 
-    /// `or`, `and`, `not` and comparisons: they bind looser than `~`, so their order among each other does not matter.
+    /// `or`, `and`, `not` and comparisons.
     fn boolean(&mut self) -> Result<(), Failure> {
+        self.comparison()?;
+        while self.take(&["or", "and"])? {
+            self.comparison()?;
+        }
+        Ok(())
+    }
+
+    /// `a < b`, `a in b`, `a < b < c`. minijinja pays little for comparing nested values, so operands are weighed first
+    /// unless one is a literal, which bounds the work.
+    fn comparison(&mut self) -> Result<(), Failure> {
+        self.prefix(&["not"])?;
+        let mut operands = vec![self.operand()?];
+        let mut bounded = operands[0].2;
+        let mut containment = false;
         loop {
-            self.prefix(&["not"])?;
-            self.sum()?;
-            let operators = ["or", "and", "==", "!=", "<", "<=", ">", ">=", "in"];
-            if self.take(&operators)? {
-                continue;
-            }
-            if self.peek() == "not" && self.tokens.get(self.at + 1).is_some_and(|t| t.text == "in")
-            {
+            let negated = self.peek() == "not"
+                && self.tokens.get(self.at + 1).is_some_and(|t| t.text == "in");
+            if negated {
                 self.at += 2;
-                continue;
+                self.count_operator()?;
+                containment = true;
+            } else if self.peek() == "in" {
+                self.at += 1;
+                self.count_operator()?;
+                containment = true;
+            } else if !self.take(&["==", "!=", "<", "<=", ">", ">="])? {
+                break;
             }
+            let next = self.operand()?;
+            bounded |= next.2 && !containment;
+            operands.push(next);
+        }
+        if operands.len() == 1 || (operands.len() == 2 && bounded) {
             return Ok(());
         }
+        let here = self.at;
+        for (i, (first, end, literal)) in operands.iter().enumerate() {
+            if *literal || (containment && operands.len() == 2 && i == 1) {
+                continue;
+            }
+            self.at = *end;
+            self.wrap(
+                *first,
+                if containment {
+                    "ondol_weigh_in"
+                } else {
+                    "ondol_weigh"
+                },
+            );
+        }
+        self.at = here;
+        Ok(())
+    }
+
+    /// An operand of a comparison: its tokens, and whether it is a lone literal.
+    fn operand(&mut self) -> Result<(usize, usize, bool), Failure> {
+        let first = self.at;
+        let literal = self.tokens.get(first).is_some_and(|t| {
+            t.kind == Kind::Literal
+                || matches!(
+                    t.text,
+                    "true" | "false" | "none" | "True" | "False" | "None"
+                )
+        });
+        self.sum()?;
+        Ok((first, self.at, literal && self.at == first + 1))
     }
 
     fn prefix(&mut self, words: &[&str]) -> Result<(), Failure> {
@@ -474,14 +440,16 @@ impl<'a, 'e> Walker<'a, 'e> {
         self.product()?;
         let mut tildes = 0;
         while self.peek() == "~" && !self.is_literal() {
+            self.malformed |= self.at == first;
             self.replace_operator(",");
             self.count_operator()?;
             tildes += 1;
+            let operand = self.at;
             self.product()?;
+            self.malformed |= self.at == operand;
         }
         if tildes > 0 {
-            self.insert(self.tokens[first].start, "ondol_concat(");
-            self.insert(self.tokens[self.at - 1].end(), ")");
+            self.wrap(first, "ondol_concat");
         }
         Ok(())
     }
@@ -492,11 +460,13 @@ impl<'a, 'e> Walker<'a, 'e> {
         loop {
             if self.peek() == "%" && !self.is_literal() {
                 // Everything before it in the chain is its left side.
-                self.insert(self.tokens[first].start, "ondol_mod(");
+                self.malformed |= self.at == first;
                 self.replace_operator(",");
                 self.count_operator()?;
+                let operand = self.at;
                 self.power()?;
-                self.insert(self.tokens[self.at - 1].end(), ")");
+                self.malformed |= self.at == operand;
+                self.wrap(first, "ondol_mod");
             } else if self.take(&["*", "/", "//"])? {
                 self.power()?;
             } else {
@@ -513,24 +483,6 @@ impl<'a, 'e> Walker<'a, 'e> {
         Ok(())
     }
 
-    fn insert(&mut self, at: usize, text: &str) {
-        self.edits.push(Edit {
-            at,
-            len: 0,
-            text: text.into(),
-        });
-    }
-
-    /// Puts `text` in the place of the one-letter operator here, and goes past it.
-    fn replace_operator(&mut self, text: &str) {
-        self.edits.push(Edit {
-            at: self.tokens[self.at].start,
-            len: 1,
-            text: text.into(),
-        });
-        self.at += 1;
-    }
-
     fn unary(&mut self) -> Result<(), Failure> {
         self.prefix(&["-", "+"])?;
         let first = self.at;
@@ -544,16 +496,14 @@ impl<'a, 'e> Walker<'a, 'e> {
             match self.peek() {
                 "." if !filtered && self.is_dict_method() => {
                     let [dot, name] = [self.tokens[self.at], self.tokens[self.at + 1]];
-                    self.insert(self.tokens[first].start, "ondol_member(");
-                    self.edits.push(Edit {
-                        at: dot.start,
-                        len: name.end() - dot.start,
-                        text: format!(
-                            ", '{}'{})",
-                            name.text,
-                            "\n".repeat(self.source[dot.start..name.end()].matches('\n').count(),)
-                        ),
-                    });
+                    let breaks = self.source[dot.start..name.end()].matches('\n').count();
+                    self.open(self.tokens[first].start, name.end(), "ondol_member(".into());
+                    self.replace(
+                        dot.start,
+                        name.end() - dot.start,
+                        format!(", '{}'){}", name.text, "\n".repeat(breaks)),
+                    );
+                    self.malformed |= dot.start == self.tokens[first].start;
                     self.at += 2;
                     self.count_operator()?;
                 }
@@ -563,7 +513,7 @@ impl<'a, 'e> Walker<'a, 'e> {
                 }
                 "(" | "[" => {
                     self.count_operator()?;
-                    self.bracket()?;
+                    self.bracket(self.peek() == "[")?;
                 }
                 "is" => {
                     self.at += 1;
@@ -600,7 +550,7 @@ impl<'a, 'e> Walker<'a, 'e> {
                 if self.peek() == "." {
                     self.at += 2;
                 } else {
-                    self.bracket()?;
+                    self.bracket(self.peek() == "[")?;
                 }
                 self.count_operator()?;
             }
@@ -622,14 +572,17 @@ impl<'a, 'e> Walker<'a, 'e> {
             (Kind::Name, name) if !matches!(name, "if" | "else" | "or" | "and" | "in" | "is") => {
                 self.at += 1
             }
-            (Kind::Operator, "(" | "[" | "{") => self.bracket()?,
+            (Kind::Operator, "(" | "[" | "{") => self.bracket(false)?,
             _ => {}
         }
         Ok(())
     }
 
-    /// Everything up to the closing bracket. The lexer has bounded the depth.
-    fn bracket(&mut self) -> Result<(), Failure> {
+    /// Everything up to the closing bracket. The lexer has bounded the depth. Keys of dicts and subscripts that are no
+    /// literals are checked: looking them up hashes them whole.
+    fn bracket(&mut self, subscript: bool) -> Result<(), Failure> {
+        let dict = self.peek() == "{";
+        let mut pieces = 0;
         self.at += 1;
         while self.at < self.tokens.len() {
             if !self.is_literal() && matches!(self.peek(), ")" | "]" | "}") {
@@ -638,8 +591,16 @@ impl<'a, 'e> Walker<'a, 'e> {
             }
             let before = self.at;
             self.condition()?;
+            pieces += 1;
             if self.at == before {
                 self.at += 1;
+                continue;
+            }
+            let literal = self.at == before + 1 && self.tokens[before].kind == Kind::Literal;
+            let key =
+                (dict && self.peek() == ":") || (subscript && pieces == 1 && self.peek() == "]");
+            if key && !literal {
+                self.wrap(before, "ondol_key");
             }
         }
         Ok(())
@@ -654,7 +615,7 @@ mod tests {
     fn joins_bind_tighter_than_sums() {
         assert_eq!(
             rewrite("{{ 'a' ~ b + 'c' ~ d[1 ~ 2] * 2 if x ~ '~' is in 'y' else z }}").unwrap(),
-            "{{ ondol_concat('a' , b) + ondol_concat('c' , d[ondol_concat(1 , 2)] * 2) if ondol_concat(x , '~') is in 'y' else z }}"
+            "{{ ondol_concat('a' , b) + ondol_concat('c' , d[ondol_key(ondol_concat(1 , 2))] * 2) if ondol_concat(x , '~') is in 'y' else z }}"
                 .replace("ondol_concat(x , '~') is in 'y'", "ondol_concat(x , '~' is in 'y')")
         );
     }
@@ -667,6 +628,24 @@ mod tests {
         );
         let source = "a ~ b {# {{ a ~ b }} #}{% raw %}{{ a ~ b }}{% endraw %} { ~ } '";
         assert_eq!(rewrite(source).unwrap(), source);
+    }
+
+    #[test]
+    fn weighs_what_is_compared() {
+        for (source, wanted) in [
+            (
+                "{{ a == 'x' and b ~ c == d }}",
+                "{{ a == 'x' and ondol_weigh(ondol_concat(b , c)) == ondol_weigh(d) }}",
+            ),
+            ("{{ a not in b }}", "{{ ondol_weigh_in(a) not in b }}"),
+            (
+                "{{ {a: b[c], 'd': e[1:]}.items }}",
+                "{{ ondol_member({ondol_key(a): b[ondol_key(c)], 'd': e[1:]}, 'items') }}",
+            ),
+            ("{{ a ~ }}", "{{ a ~ }}"),
+        ] {
+            assert_eq!(rewrite(source).unwrap(), wanted);
+        }
     }
 
     #[test]

@@ -117,11 +117,11 @@ fn environment() -> Environment<'static> {
     env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     env.set_unknown_method_callback(crate::methods::call);
     env.set_debug(false);
-    env.set_formatter(|out, _state, value| {
+    env.set_formatter(|out, state, value| {
         if let Some(text) = crate::python::plain_str(value) {
             return out.write_str(text).map_err(Error::from);
         }
-        out.write_str(&crate::python::to_str(value)?)
+        out.write_str(&crate::python::to_str(state, value)?)
             .map_err(Error::from)
     });
     crate::filters::install(&mut env);

@@ -96,6 +96,11 @@ fn heavy_but_bounded() {
         "{{ 'abc' | truncate(-1) }}{{ 'abc' | indent(-1) }}{{ '1' | int(0, 99) }}",
         "{{ ondol_store() }}",
         "{{ strftime_now('%' * 100000) }}",
+        "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(16) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}{% for i in range(9999) %}{% for i in range(9999) %}{% set x = ns.a == ns.b %}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(14) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}{% for i in range(9999) %}{% for i in range(9999) %}{% set x = ns.a in [ns.b, ns.b, ns.b] %}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(14) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}{% for i in range(9999) %}{% for i in range(9999) %}{% set x = ns.a is eq ns.b %}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(14) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}{% for i in range(9999) %}{% for i in range(9999) %}{% set x = [ns.a, ns.b, ns.a, ns.b] | sort | length %}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(a=(1,)) %}{% for i in range(16) %}{% set ns.a = (ns.a, ns.a) %}{% endfor %}{% set d = {1: 1} %}{% for i in range(9999) %}{% for i in range(9999) %}{% set x = d[ns.a] %}{% endfor %}{% endfor %}",
         "{{ '' | first }}{{ [] | last }}{{ [] | max }}",
     ] {
         run(source);

@@ -76,18 +76,13 @@ fn complaint(case: &Json, matching: &str, got: &Result<String, Failure>) -> Opti
     (!ok).then(|| match (got, want_text) {
         (Ok(got), Some(want)) => {
             let same = got
-                .bytes()
-                .zip(want.bytes())
+                .chars()
+                .zip(want.chars())
                 .take_while(|(a, b)| a == b)
                 .count();
             let tail = |s: &str| {
                 s.chars()
-                    .skip(
-                        got[..got.floor_char_boundary(same)]
-                            .chars()
-                            .count()
-                            .saturating_sub(20),
-                    )
+                    .skip(same.saturating_sub(20))
                     .take(80)
                     .collect::<String>()
             };
