@@ -19,7 +19,9 @@ struct Format {
   uint32_t block_bytes;   ///< bytes of a block
   double bits() const { return 8.0 * block_bytes / block_values; }  ///< per weight
 
-  /// Exact values of a row of whole blocks; `out.size()` is a multiple of block_values.
+  /// Exact values of a row of whole blocks; `out.size()` is a multiple of block_values. Null where
+  /// only the size is known: such a tensor may stand in a file, but nothing can be computed with
+  /// it.
   void (*dequantize)(const std::byte* blocks, std::span<float> out);
   /// Nearest blocks for a row; null where the format cannot be written yet.
   void (*quantize)(std::span<const float> values, std::byte* blocks);
