@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +75,22 @@ class RealWritableFile final : public WritableFile {
     if (fd >= 0 && ::close(fd) != 0) return system_error("close", path_, errno);
     return {};
   }
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+class RealFileLock final : public FileLock {
+ public:
+  RealFileLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  ~RealFileLock() override {
+    // Removed while it is still held: whoever opened it meanwhile sees that the name is gone and starts afresh.
+    ::unlink(path_.c_str());
+    ::close(fd_);
+  }
+  RealFileLock(const RealFileLock&) = delete;
+  RealFileLock& operator=(const RealFileLock&) = delete;
 
  private:
   std::string path_;
@@ -160,7 +178,8 @@ class RealEnv final : public Env {
     return text;
   }
 
-  Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path, WriteMode mode) override {
+  Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path,
+                                                      WriteMode mode) override {
     const int how = mode == WriteMode::kAppend ? O_APPEND : O_TRUNC;
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
     if (fd < 0) return system_error("write", path, errno);
@@ -168,15 +187,18 @@ class RealEnv final : public Env {
   }
 
   Result<FileInfo> info(const std::string& path) override {
-    struct stat status{};
-    if (::stat(path.c_str(), &status) != 0) return system_error("read", path, errno);
-    return FileInfo{static_cast<uint64_t>(status.st_size), S_ISDIR(status.st_mode)};
+    struct stat status{}, own{};
+    if (::stat(path.c_str(), &status) != 0 || ::lstat(path.c_str(), &own) != 0) {
+      return system_error("read", path, errno);
+    }
+    return FileInfo{static_cast<uint64_t>(status.st_size), S_ISDIR(status.st_mode), S_ISLNK(own.st_mode)};
   }
 
   Result<std::vector<std::string>> list(const std::string& directory) override {
     std::error_code code;
     std::vector<std::string> names;
-    for (std::filesystem::directory_iterator it(directory, code), end; !code && it != end; it.increment(code)) {
+    for (std::filesystem::directory_iterator it(directory, code), end; !code && it != end;
+         it.increment(code)) {
       names.push_back(it->path().filename().string());
     }
     if (code) return system_error("list", directory, code.value());
@@ -197,16 +219,54 @@ class RealEnv final : public Env {
   }
 
   Result<void> remove(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0) return system_error("remove", path, errno);
+    if (::remove(path.c_str()) != 0) return system_error("remove", path, errno);
     return {};
   }
 
+  Result<void> symlink(const std::string& target, const std::string& path) override {
+    if (::symlink(target.c_str(), path.c_str()) != 0) return system_error("link", path, errno);
+    return {};
+  }
+
+  Result<std::string> read_link(const std::string& path) override {
+    std::error_code code;
+    std::string target = std::filesystem::read_symlink(path, code).string();
+    if (code) return system_error("read the link", path, code.value());
+    return target;
+  }
+
+  Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) override {
+    while (true) {
+      const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+      if (fd < 0) return system_error("lock", path, errno);
+      if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        const int code = errno;
+        ::close(fd);
+        if (code == EWOULDBLOCK) return std::unique_ptr<FileLock>();
+        return system_error("lock", path, code);
+      }
+      struct stat held{}, named{};
+      const bool same = ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &named) == 0 &&
+                        held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+      if (same) return std::make_unique<RealFileLock>(path, fd);
+      ::close(fd);  // its holder removed it between our open and our lock
+    }
+  }
+
+  Result<uint64_t> free_space(const std::string& directory) override {
+    struct statvfs status{};
+    if (::statvfs(directory.c_str(), &status) != 0) return system_error("read the free space of", directory, errno);
+    return static_cast<uint64_t>(status.f_bavail) * status.f_frsize;
+  }
+
   std::chrono::steady_clock::time_point now() override { return std::chrono::steady_clock::now(); }
-  std::chrono::system_clock::time_point wall_clock() override { return std::chrono::system_clock::now(); }
+  std::chrono::system_clock::time_point wall_clock() override {
+    return std::chrono::system_clock::now();
+  }
 
   uint64_t available_memory() override {
-    const uint64_t system_kib =
-        read_number("/proc/meminfo", "MemAvailable:").value_or(std::numeric_limits<uint64_t>::max() >> 10);
+    const uint64_t system_kib = read_number("/proc/meminfo", "MemAvailable:")
+                                    .value_or(std::numeric_limits<uint64_t>::max() >> 10);
     return std::min({system_kib << 10, cgroup_memory_left(), address_space_left()});
   }
 };

@@ -32,15 +32,23 @@ class WritableFile {
   virtual Result<void> close() = 0;
 };
 
+/// A lock between processes, held for as long as the object lives. It vanishes with its process.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
 enum class WriteMode { kTruncate, kAppend };
 
 struct FileInfo {
   uint64_t size = 0;  ///< bytes
   bool is_directory = false;
+  bool is_symlink =
+      false;  ///< the path itself; size and is_directory are those of what it points to
 };
 
-/// The outside world: files, clocks, memory limits. Injected, so that tests can fail the n-th write, cut a file short
-/// or stop the clock. Every error names the path and the system's reason.
+/// The outside world: files, clocks, memory limits. Injected, so that tests can fail the n-th
+/// write, cut a file short or stop the clock. Every error names the path and the system's reason.
 class Env {
  public:
   virtual ~Env() = default;
@@ -48,18 +56,29 @@ class Env {
   virtual Result<std::unique_ptr<MappedFile>> map(const std::string& path) = 0;
   /// Reads a small file whole; refuses one larger than `limit` bytes.
   virtual Result<std::string> read_text(const std::string& path, uint64_t limit) = 0;
-  virtual Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path, WriteMode mode) = 0;
+  virtual Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path,
+                                                              WriteMode mode) = 0;
   virtual Result<FileInfo> info(const std::string& path) = 0;
-  virtual Result<std::vector<std::string>> list(const std::string& directory) = 0;  ///< names, sorted
+  virtual Result<std::vector<std::string>> list(
+      const std::string& directory) = 0;  ///< names, sorted
   virtual Result<void> create_directories(const std::string& path) = 0;
   virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
+  /// A file, a link (never what it points to) or an empty folder.
   virtual Result<void> remove(const std::string& path) = 0;
+  virtual Result<void> symlink(const std::string& target, const std::string& path) = 0;
+  /// Where a link points to, as it is written there.
+  virtual Result<std::string> read_link(const std::string& path) = 0;
+  /// Takes the lock named by `path`, a file that is made for it and removed again; null if someone
+  /// else holds it.
+  virtual Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) = 0;
+  /// Bytes that an ordinary user may still write to the file system that holds `directory`.
+  virtual Result<uint64_t> free_space(const std::string& directory) = 0;
 
   virtual std::chrono::steady_clock::time_point now() = 0;
   virtual std::chrono::system_clock::time_point wall_clock() = 0;
 
-  /// Bytes that this process may still take without swapping or being killed: the smaller of free system memory and
-  /// what its cgroup and RLIMIT_AS leave.
+  /// Bytes that this process may still take without swapping or being killed: the smaller of free
+  /// system memory and what its cgroup and RLIMIT_AS leave.
   virtual uint64_t available_memory() = 0;
 
   /// The real machine.

@@ -11,7 +11,8 @@ namespace {
 class EnvTest : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = testing::TempDir() + "env_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    directory_ =
+        testing::TempDir() + "env_" + testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(directory_);
     ASSERT_TRUE(env_.create_directories(directory_));
   }
@@ -66,6 +67,37 @@ TEST_F(EnvTest, EmptyFileMapsToNoBytes) {
   const auto mapped = env_.map(directory_ + "/empty");
   ASSERT_TRUE(mapped);
   EXPECT_TRUE((*mapped)->bytes().empty());
+}
+
+TEST_F(EnvTest, LinksAreSeenAndRemovedWithoutTheirTarget) {
+  ASSERT_TRUE(env_.create_directories(directory_ + "/folder"));
+  ASSERT_TRUE(env_.symlink("folder", directory_ + "/link"));
+  const auto info = env_.info(directory_ + "/link");
+  ASSERT_TRUE(info);
+  EXPECT_TRUE(info->is_symlink);
+  EXPECT_TRUE(info->is_directory);
+  EXPECT_EQ(env_.read_link(directory_ + "/link").value(), "folder");
+  ASSERT_TRUE(env_.remove(directory_ + "/link"));
+  EXPECT_FALSE(env_.info(directory_ + "/folder").value().is_symlink);
+  ASSERT_TRUE(env_.remove(directory_ + "/folder"));  // empty
+}
+
+TEST_F(EnvTest, OneHolderOfALockAtATime) {
+  const std::string path = directory_ + "/lock";
+  auto first = env_.try_lock(path);
+  ASSERT_TRUE(first && *first);
+  EXPECT_EQ(*env_.try_lock(path), nullptr);
+  first->reset();
+  EXPECT_FALSE(env_.info(path));
+  auto second = env_.try_lock(path);
+  ASSERT_TRUE(second);
+  EXPECT_NE(*second, nullptr);
+  EXPECT_FALSE(env_.try_lock(directory_ + "/none/lock"));
+}
+
+TEST_F(EnvTest, FreeSpaceIsPlausible) {
+  EXPECT_LT(env_.free_space(directory_).value(), 1ull << 60);
+  EXPECT_FALSE(env_.free_space(directory_ + "/none"));
 }
 
 TEST_F(EnvTest, AvailableMemoryIsPlausible) {

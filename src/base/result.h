@@ -7,16 +7,18 @@
 
 namespace ondol {
 
-/// What went wrong, which decides the exit code of a command (docs: exit codes) and the HTTP status of a request.
+/// What went wrong, which decides the exit code of a command (docs: exit codes) and the HTTP status
+/// of a request.
 enum class ErrorKind {
-  kFailed,       ///< exit 1: the work could not be done (I/O, network, a bug of ours)
-  kUsage,        ///< exit 2: the caller asked for something that does not exist or does not fit together
+  kFailed,  ///< exit 1: the work could not be done (I/O, network, a bug of ours)
+  kUsage,   ///< exit 2: the caller asked for something that does not exist or does not fit together
   kRefused,      ///< exit 3: an input file is broken, hostile or not supported
   kNoMemory,     ///< exit 4: it would not fit in memory
   kInterrupted,  ///< exit 130: the user stopped it
 };
 
-/// One sentence that says what is wrong and what to do. Errors from a file name the byte offset and the field.
+/// One sentence that says what is wrong and what to do. Errors from a file name the byte offset and
+/// the field.
 struct Error {
   ErrorKind kind = ErrorKind::kFailed;
   std::string message;
@@ -24,11 +26,16 @@ struct Error {
   /// The process exit code for this kind of error.
   int exit_code() const {
     switch (kind) {
-      case ErrorKind::kFailed: return 1;
-      case ErrorKind::kUsage: return 2;
-      case ErrorKind::kRefused: return 3;
-      case ErrorKind::kNoMemory: return 4;
-      case ErrorKind::kInterrupted: return 130;
+      case ErrorKind::kFailed:
+        return 1;
+      case ErrorKind::kUsage:
+        return 2;
+      case ErrorKind::kRefused:
+        return 3;
+      case ErrorKind::kNoMemory:
+        return 4;
+      case ErrorKind::kInterrupted:
+        return 130;
     }
     return 1;
   }

@@ -19,8 +19,10 @@ Result<uint64_t> parse_size(std::string_view text) {
   if (code != std::errc{} || !(value >= 0)) return bad();
   std::string unit(rest, text.data() + text.size());
   std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return std::toupper(c); });
-  if (unit.ends_with("IB")) unit.resize(unit.size() - 2);
-  else if (unit.ends_with('B')) unit.pop_back();
+  if (unit.ends_with("IB"))
+    unit.resize(unit.size() - 2);
+  else if (unit.ends_with('B'))
+    unit.pop_back();
   static constexpr std::string_view kUnits = "KMGT";
   double factor = 1;
   if (unit.size() > 1) return bad();

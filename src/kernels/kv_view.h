@@ -1,4 +1,5 @@
-// Thread rule: plain data. Filled by the engine, read (and the pages written) by the kernels during one forward pass.
+// Thread rule: plain data. Filled by the engine, read (and the pages written) by the kernels during
+// one forward pass.
 //
 // The one place where the model and the KV cache meet: neither knows the other.
 #pragma once
@@ -15,8 +16,9 @@ inline constexpr uint32_t kNoPage = UINT32_MAX;
 enum class KvType : uint8_t { kF16, kQ8_0, kF32 };
 
 /// Where one layer's keys and values lie within a page of its group.
-/// Keys: [n_head_kv][kPageTokens][head_dim_k] at k_offset; values: [n_head_kv][kPageTokens][head_dim_v] at v_offset.
-/// A q8_0 row is head_dim / 32 blocks of a f16 scale and 32 int8.
+/// Keys: [n_head_kv][kPageTokens][head_dim_k] at k_offset; values:
+/// [n_head_kv][kPageTokens][head_dim_v] at v_offset. A q8_0 row is head_dim / 32 blocks of a f16
+/// scale and 32 int8.
 struct KvLayer {
   int group = 0;
   size_t k_offset = 0;  ///< bytes from the start of the page
@@ -38,7 +40,8 @@ struct KvSequence {
   int first_row = 0;
   int n_rows = 0;
   int first_pos = 0;
-  /// Per group: page id of positions [16 i, 16 i + 16) at index i; kNoPage where a window has moved on.
+  /// Per group: page id of positions [16 i, 16 i + 16) at index i; kNoPage where a window has moved
+  /// on.
   std::span<const std::span<const uint32_t>> page_tables;
 };
 
@@ -54,9 +57,12 @@ struct KvView {
 /// Bytes of one head's key (or value) row of one token.
 constexpr size_t kv_row_bytes(KvType type, int head_dim) {
   switch (type) {
-    case KvType::kF16: return static_cast<size_t>(head_dim) * 2;
-    case KvType::kQ8_0: return static_cast<size_t>(head_dim) / 32 * 34;
-    case KvType::kF32: return static_cast<size_t>(head_dim) * 4;
+    case KvType::kF16:
+      return static_cast<size_t>(head_dim) * 2;
+    case KvType::kQ8_0:
+      return static_cast<size_t>(head_dim) / 32 * 34;
+    case KvType::kF32:
+      return static_cast<size_t>(head_dim) * 4;
   }
   return 0;
 }

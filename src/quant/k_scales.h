@@ -13,16 +13,16 @@ namespace ondol::quant {
 struct KScales {
   uint8_t packed[12];
 
-  constexpr void unpack(uint8_t (&scale)[8], uint8_t (&min)[8]) const {
-    for (int j = 0; j < 4; ++j) {
-      const int a = packed[j];
-      const int b = packed[j + 4];
-      const int c = packed[j + 8];
-      scale[j] = static_cast<uint8_t>(a & 63);
-      min[j] = static_cast<uint8_t>(b & 63);
-      scale[j + 4] = static_cast<uint8_t>((c & 15) | ((a >> 6) << 4));
-      min[j + 4] = static_cast<uint8_t>((c >> 4) | ((b >> 6) << 4));
-    }
+  /// Scale j and minimum j in byte j.
+  [[gnu::always_inline]] inline void unpack(uint64_t& scale, uint64_t& min) const {
+    uint32_t a, b, c;
+    __builtin_memcpy(&a, packed, 4);
+    __builtin_memcpy(&b, packed + 4, 4);
+    __builtin_memcpy(&c, packed + 8, 4);
+    const uint32_t scale_high = (c & 0x0f0f0f0fu) | ((a >> 2) & 0x30303030u);
+    const uint32_t min_high = ((c >> 4) & 0x0f0f0f0fu) | ((b >> 2) & 0x30303030u);
+    scale = (a & 0x3f3f3f3fu) | (uint64_t{scale_high} << 32);
+    min = (b & 0x3f3f3f3fu) | (uint64_t{min_high} << 32);
   }
 
   constexpr void pack(const uint8_t* scale, const uint8_t* min) {

@@ -3,11 +3,17 @@
 
 #include <cstdint>
 
+#include "quant/dot.h"
+
 namespace ondol::quant {
 
-/// 32 weights in 17 bytes: w[i] = 2^(exponent - 127) * e2m1[q[i]], the OCP Microscaling format
-/// MXFP4. quants[i] holds q[i] in its low and q[i + 16] in its high four bits. e2m1: 0, 0.5,
-/// 1, 1.5, 2, 3, 4, 6; q + 8 is the negative of q, with one zero only: q = 8 is read as +0.
+/// Twice the sixteen E2M1 numbers, which makes them whole.
+inline constexpr int8_t kE2m1Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/// 32 weights in 17 bytes: w[i] = 2^(exponent - 127) * e2m1[q[i]]: MXFP4 of the OCP Microscaling
+/// Formats specification 1.0.
+/// quants[i] holds q[i] in its low and q[i + 16] in its high four bits.
+/// e2m1: 0, 0.5, 1, 1.5, 2, 3, 4, 6; q + 8 is the negative of q, except that both zeros read as +0.
 struct BlockMXFP4 {
   static constexpr int kValues = 32;
   uint8_t exponent;  ///< E8M0
@@ -17,5 +23,37 @@ static_assert(sizeof(BlockMXFP4) == 17);
 
 void dequantize(const BlockMXFP4& block, float* out);
 void quantize(const float* values, BlockMXFP4& block);
+
+template <class V>
+struct DotMXFP4 {
+  using Block = BlockMXFP4;
+  static constexpr ActKind kActs = ActKind::kBlocks32;
+  struct Weights {
+    typename V::Bytes q;
+    float d;
+  };
+
+  ONDOL_VEC Weights unpack(const Block& block) {
+    // Lifted by 12 the numbers are unsigned, which multiplies faster; `add` takes it back.
+    static constexpr uint8_t kLifted[16] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                            12, 11, 10, 9,  8,  6,  4,  0};
+    return {V::lookup(kLifted, V::nibbles(block.quants)), half_scale(block.exponent)};
+  }
+
+  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
+    const auto dot = V::dot_u8(V::izero(), w.q, V::load(x.q + 32 * i));
+    add_scaled(sum, dot, w.d * x.scales[i]);
+    sum.offset += -12.0f * w.d * x.offsets[i];
+  }
+
+ private:
+  /// 2^(exponent - 128): half the scale, for numbers that are kept twice as large.
+  ONDOL_VEC float half_scale(uint8_t exponent) {
+    uint32_t bits = static_cast<uint32_t>(exponent - 1) << 23;
+    if (exponent < 2) bits = 0x00200000u << exponent;  // subnormal
+    if (exponent == 255) bits = 0x7fc00000u;
+    return __builtin_bit_cast(float, bits);
+  }
+};
 
 }  // namespace ondol::quant

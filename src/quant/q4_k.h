@@ -3,17 +3,19 @@
 
 #include <cstdint>
 
+#include "quant/dot.h"
 #include "quant/k_scales.h"
 
 namespace ondol::quant {
 
-/// 256 weights in 144 bytes, as 8 sub-blocks of 32: w[i] = (d * scale[i / 32]) * q[i] - dmin *
-/// min[i / 32], q in 0 .. 15. quants[32 g + l], g = 0 .. 3, l < 32, holds q[64 g + l] in its low
-/// and q[64 g + 32 + l] in its high four bits. scales: see KScales.
+/// 256 weights in 144 bytes, as 8 sub-blocks of 32:
+///   w[i] = (d * scale[i / 32]) * q[i] - dmin * min[i / 32], q in 0 .. 15.
+/// quants[32 g + l], g = 0 .. 3, l < 32, holds q[64 g + l] in its low and q[64 g + 32 + l] in its
+/// high four bits.
 struct BlockQ4_K {
   static constexpr int kValues = 256;
-  uint16_t d;     ///< binary16
-  uint16_t dmin;  ///< binary16
+  uint8_t d[2];     ///< binary16
+  uint8_t dmin[2];  ///< binary16
   KScales scales;
   uint8_t quants[128];
 };
@@ -21,5 +23,48 @@ static_assert(sizeof(BlockQ4_K) == 144);
 
 void dequantize(const BlockQ4_K& block, float* out);
 void quantize(const float* values, BlockQ4_K& block);
+
+template <class V>
+struct DotQ4_K {
+  using Block = BlockQ4_K;
+  static constexpr ActKind kActs = ActKind::kBlocks256;
+  struct Weights {
+    typename V::Bytes q[8];
+    typename V::Factors scales;
+    typename V::I16 mins;  ///< of each 16 values
+    float d;
+    float dmin;
+  };
+
+  ONDOL_VEC Weights unpack(const Block& block) {
+    Weights w;
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; ++g) {
+      const auto packed = V::load(block.quants + 32 * g);
+      w.q[2 * g] = V::and_(packed, V::splat(15));
+      w.q[2 * g + 1] = V::template shr<4>(packed);
+    }
+    uint64_t scales;
+    uint64_t mins;
+    block.scales.unpack(scales, mins);
+    w.scales = V::factors(scales);
+    w.mins = V::i16_twice_from_i8(&mins);
+    w.d = V::f16(block.d);
+    w.dmin = V::f16(block.dmin);
+    return w;
+  }
+
+  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
+    const int8_t* q = x.q + 256 * i;
+    auto dot = V::izero();
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) {
+      dot = V::dot_u8_scaled(dot, w.q[j], V::load(q + 32 * j), V::pick(w.scales, j, j));
+    }
+    add_scaled(sum, dot, w.d * x.scales[i]);
+    const auto below = V::dot_i16(V::izero(), w.mins, V::load_i16(x.sums + 16 * i));
+    add_scaled(sum, below, -w.dmin * x.scales[i]);
+  }
+};
 
 }  // namespace ondol::quant

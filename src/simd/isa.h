@@ -21,8 +21,9 @@ struct IsaInfo {
 /// All instruction sets, the best first; scalar is last and always there.
 std::span<const IsaInfo> isas();
 
-/// The kernels to use: the best that is built and supported, or the one `name` asks for (the value of ONDOL_ISA; empty
-/// means no wish). A usage error where it is unknown or not supported, naming those that are.
+/// The kernels to use: the best that is built and supported, or the one `name` asks for (the value
+/// of ONDOL_ISA; empty means no wish). A usage error where it is unknown or not supported, naming
+/// those that are.
 Result<Isa> choose_isa(std::string_view name);
 
 std::string_view isa_name(Isa isa);

@@ -1,4 +1,5 @@
-// Thread rule: a Tokenizer is immutable once loaded and may be used from any thread; a StreamDecoder from one.
+// Thread rule: a Tokenizer is immutable once loaded and may be used from any thread; a
+// StreamDecoder from one.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +21,24 @@ using TokenId = int32_t;
 enum class TokenKind : uint8_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
 struct EncodeOptions {
-  bool add_special = false;    ///< put BOS/EOS (CLS/SEP) where the model wants them
-  bool parse_special = false;  ///< control tokens written out in the text become their ids: only for trusted prompts
+  bool add_special = false;  ///< put BOS/EOS (CLS/SEP) where the model wants them
+  bool parse_special =
+      false;  ///< control tokens written out in the text become their ids: only for trusted prompts
 };
 
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// Builds the tokenizer that a model file describes (tokenizer.ggml.*). kRefused names the key at fault; an unknown
-  /// tokenizer.ggml.pre is refused, never guessed.
+  /// Builds the tokenizer that a model file describes (tokenizer.ggml.*). kRefused names the key at
+  /// fault; an unknown tokenizer.ggml.pre is refused, never guessed.
   static Result<std::unique_ptr<const Tokenizer>> load(const gguf::File& file);
 
-  /// Text (UTF-8; ill-formed parts become U+FFFD) to ids. Time is linear in the text, whatever it holds.
+  /// Text (UTF-8; ill-formed parts become U+FFFD) to ids. Time is linear in the text, whatever it
+  /// holds.
   virtual std::vector<TokenId> encode(std::string_view text, EncodeOptions options) const = 0;
-  /// The bytes of one token, as a stream of tokens continues with. Control tokens give their own text when
-  /// `special`, else nothing. An id outside the vocabulary gives nothing.
+  /// The bytes of one token, as a stream of tokens continues with. Control tokens give their own
+  /// text when `special`, else nothing. An id outside the vocabulary gives nothing.
   virtual std::string_view piece(TokenId id, bool special) const = 0;
 
   virtual std::string_view model() const = 0;  ///< "gpt2", "llama", "bert"
@@ -52,8 +55,8 @@ class Tokenizer {
   virtual bool is_end(TokenId id) const = 0;
 };
 
-/// Turns bytes that arrive in pieces into text of whole code points; what is ill-formed becomes one U+FFFD per maximal
-/// broken part (the WHATWG rule).
+/// Turns bytes that arrive in pieces into text of whole code points; what is ill-formed becomes one
+/// U+FFFD per maximal broken part (the WHATWG rule).
 class Utf8Stream {
  public:
   /// The text that can be given out now.

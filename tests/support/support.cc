@@ -31,7 +31,9 @@ std::vector<boost::json::object> read_json_lines(const std::string& path) {
   size_t start = 0;
   while (start < text.size()) {
     const size_t end = std::min(text.find('\n', start), text.size());
-    if (end > start) lines.push_back(boost::json::parse(std::string_view(text).substr(start, end - start)).as_object());
+    if (end > start)
+      lines.push_back(
+          boost::json::parse(std::string_view(text).substr(start, end - start)).as_object());
     start = end + 1;
   }
   return lines;

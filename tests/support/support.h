@@ -11,8 +11,9 @@ namespace ondol::test {
 /// The absolute path of `tests/data/NAME`: small models, ids and logits of our own.
 std::string data_path(std::string_view name);
 
-/// The absolute path of NAME in the reference collection beside the checkout (`../shared`, or `ONDOL_SHARED`), or ""
-/// where it is not there. Tests over it skip then: `if (path.empty()) GTEST_SKIP() << kNoShared;`
+/// The absolute path of NAME in the reference collection beside the checkout (`../shared`, or
+/// `ONDOL_SHARED`), or "" where it is not there. Tests over it skip then: `if (path.empty())
+/// GTEST_SKIP() << kNoShared;`
 std::string shared_path(std::string_view name);
 inline constexpr const char* kNoShared = "the reference collection is not beside this checkout";
 

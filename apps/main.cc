@@ -1,0 +1,84 @@
+// The command line: adds every command, parses, reports.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "common.h"
+
+namespace {
+
+using namespace ondol;
+
+constexpr std::array<app::AddCommand, 13> kCommands = {
+    app::add_run,    app::add_chat,       app::add_pull,     app::add_list,       app::add_show,
+    app::add_verify, app::add_rm,         app::add_tokenize, app::add_detokenize, app::add_render,
+    app::add_logits, app::add_perplexity, app::add_bench};
+
+/// The deepest command that was chosen: its options are the ones meant.
+const CLI::App& chosen(const CLI::App& app) {
+  const auto subs = app.get_subcommands();
+  return subs.empty() ? app : chosen(*subs.front());
+}
+
+/// One line for a mistake on the command line, with the nearest name that exists.
+int report_usage(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& where = chosen(app);
+  std::vector<std::string> known;
+  for (const CLI::App* sub : where.get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(sub->get_name());
+  for (const CLI::Option* option : where.get_options()) {
+    for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  std::string message = error.what();
+  const auto extras = app.remaining(true);
+  if (!extras.empty()) {
+    const std::string word = extras.front().substr(0, extras.front().find('='));
+    const std::string_view near = nearest_name(word, names);
+    message = fmt::format("unknown {} '{}'", word.starts_with('-') ? "option" : "word", word);
+    if (!near.empty()) message += fmt::format("; did you mean {}?", near);
+  }
+  const std::string help =
+      where.get_parent() == nullptr ? "ondol --help" : "ondol " + where.get_name() + " --help";
+  fmt::print(stderr, "error: {} (see {})\n", message, help);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Ondol: a local LLM serving engine whose KV cache is kept, found again and accounted for.",
+      "ondol");
+  app.set_version_flag("--version", "ondol " ONDOL_VERSION);
+  bool verbose = false;
+  app.add_flag("-v,--verbose", verbose, "Say more on stderr");
+  app.parse_complete_callback(
+      [&] { init_log(verbose ? spdlog::level::debug : spdlog::level::warn); });
+  app.footer(
+      "Example: ondol run smollm2 -p \"Why is the sky blue?\"\nEvery command has --help with an "
+      "example.");
+  app.require_subcommand(1);
+  int exit_code = 0;
+  for (const auto add : kCommands) add(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    return report_usage(app, error);
+  } catch (const std::bad_alloc&) {
+    fmt::print(
+        stderr,
+        "error: out of memory; choose a smaller model or context, or close other programs\n");
+    return 4;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+  return exit_code;
+}

@@ -1,0 +1,127 @@
+// Thread rule: one thread calls an Engine; it owns the requests, the pages and the kernels'
+// threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "base/result.h"
+#include "decode/sampler.h"
+#include "engine/runner.h"
+#include "gguf/gguf.h"
+#include "scheduler/scheduler.h"
+#include "tokenizer/tokenizer.h"
+
+namespace ondol::engine {
+
+struct EngineOptions {
+  int n_ctx = 0;    ///< tokens per sequence; 0: the model's own, up to 32,768 and what fits
+  int threads = 0;  ///< 0: one per usable core
+  std::string isa;  ///< the value of ONDOL_ISA; empty: the best
+  KvType type_k = KvType::kF16;
+  KvType type_v = KvType::kF16;
+  int n_sequences = 1;  ///< requests computed at once; more wait
+  int max_rows = 512;   ///< rows of one forward pass
+  int max_chunk = 512;  ///< rows of one request in a pass
+};
+
+enum class FinishReason : uint8_t {
+  kNone,
+  kEnd,     ///< the model ended its text
+  kLength,  ///< max_tokens or the context was reached
+  kError,   ///< no token could be chosen; Event::error says why
+};
+
+struct Request {
+  std::vector<int32_t> prompt;
+  decode::SamplingParams sampling;
+  int max_tokens = -1;      ///< -1: up to the end of the context
+  bool ignore_end = false;  ///< go on after an end token (benchmarks)
+};
+
+/// One new token of a request.
+struct Event {
+  uint64_t request = 0;
+  decode::Sample sample;
+  FinishReason finish =
+      FinishReason::kNone;  ///< with kEnd the token is the end token itself: not part of the text
+  std::optional<Error> error;  ///< with kError, instead of a sample
+};
+
+/// The facade: a model file, opened; requests in, tokens out.
+class Engine {
+ public:
+  /// Opens and checks the file, chooses ISA, threads and context, reserves memory. Nothing large is
+  /// allocated before it is known to fit (kNoMemory says needs and has).
+  static Result<std::unique_ptr<Engine>> open(Env& env, const std::string& path,
+                                              const EngineOptions& options);
+
+  /// Queues a request. Usage error where the prompt is empty, holds an unknown id or leaves no room
+  /// in the context (both numbers are named), or a sampling parameter is out of range.
+  Result<uint64_t> submit(Request request);
+  /// One step: admit waiting requests, plan the batch, compute it, choose tokens, report them.
+  Result<std::vector<Event>> step();
+  /// Forgets a request; its pages are free at once.
+  void cancel(uint64_t request);
+  bool idle() const { return waiting_.empty() && active_.empty(); }
+
+  /// Logits of every position of one sequence, in order, in runs of a few rows: called with the
+  /// first position and rows that are valid during the call. Stops at the callback's error.
+  using LogitsCallback = std::function<Result<void>(int first, kernels::Rows logits)>;
+  Result<void> evaluate(std::span<const int32_t> tokens, const LogitsCallback& callback);
+
+  /// The level below, for measurements that choose their own batches. Not while requests are under
+  /// way.
+  Runner& runner() { return *runner_; }
+  const gguf::File& file() const { return file_; }
+  const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const model::Model& model() const { return runner_->model(); }
+  const MemoryPlan& memory() const { return memory_; }
+  int n_ctx() const { return options_.n_ctx; }
+  int threads() const { return runner_->threads(); }
+  simd::Isa isa() const { return isa_; }
+
+ private:
+  struct Waiting {
+    uint64_t id;
+    Request request;
+    decode::Sampler sampler;
+  };
+  struct Active {
+    uint64_t id;
+    Request request;
+    decode::Sampler sampler;
+    kv::SequencePages pages;
+    std::vector<int32_t> tokens;  // prompt and what was generated
+    int n_computed = 0;
+    int n_max = 0;  // tokens in all when it ends
+  };
+
+  Engine() = default;
+  Result<void> check_prompt(std::span<const int32_t> prompt) const;
+  void admit();
+  std::vector<scheduler::Slice> schedule() const;
+  Result<kernels::Rows> forward(std::span<const scheduler::Slice> plan);
+  std::vector<Event> sample(std::span<const scheduler::Slice> plan, kernels::Rows logits);
+  FinishReason finish_reason(const Active& a) const;
+  void retire(std::span<const Event> events);
+
+  EngineOptions options_;
+  gguf::File file_;
+  std::unique_ptr<const tokenizer::Tokenizer> tokenizer_;
+  simd::Isa isa_ = simd::Isa::kScalar;
+  MemoryPlan memory_;
+  std::unique_ptr<Runner> runner_;
+  uint64_t next_id_ = 1;
+  std::list<Waiting> waiting_;
+  std::vector<std::unique_ptr<Active>> active_;  // in order of arrival
+};
+
+}  // namespace ondol::engine

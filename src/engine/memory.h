@@ -1,0 +1,48 @@
+// Thread rule: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/kv_view.h"
+#include "kv/geometry.h"
+#include "model/model.h"
+
+namespace ondol::engine {
+
+/// What decides how much memory the engine takes besides the weights.
+struct MemoryShape {
+  int n_ctx = 0;        ///< tokens of one sequence, prompt and answer
+  int n_sequences = 1;  ///< sequences at once
+  int max_rows = 512;   ///< rows of one forward pass
+  int max_chunk = 512;  ///< rows of one sequence in a pass
+  KvType type_k = KvType::kF16;
+  KvType type_v = KvType::kF16;
+};
+
+/// Bytes, by what they are for.
+struct MemoryPlan {
+  uint64_t weights = 0;
+  uint64_t kv = 0;
+  uint64_t compute = 0;  ///< activations, logits, scratch
+  uint64_t total() const { return weights + kv + compute; }
+};
+
+kv::ElementType element_type(KvType type);
+/// The model's cache groups, as the cache counts them.
+std::vector<kv::GroupShape> group_shapes(const model::CacheSpec& cache);
+/// Pages of a group's pool.
+uint64_t pool_pages(const kv::GroupShape& group, const MemoryShape& shape);
+/// Bytes of a page of a group, rounded up to a cache line.
+size_t page_bytes(const kv::GroupShape& group, const MemoryShape& shape);
+
+MemoryPlan plan_memory(const model::Model& model, uint64_t file_bytes, const MemoryShape& shape);
+
+/// The context to use: `wished` if it is above zero (kNoMemory where it does not fit, naming needs,
+/// has and the context that would fit), else the model's own up to 32,768, or the largest that fits
+/// in `available` bytes.
+Result<int> choose_context(const model::Model& model, uint64_t file_bytes, MemoryShape shape,
+                           int wished, uint64_t available);
+
+}  // namespace ondol::engine

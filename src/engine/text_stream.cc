@@ -1,0 +1,24 @@
+#include "engine/text_stream.h"
+
+namespace ondol::engine {
+
+Result<TextStream> TextStream::make(const tokenizer::Tokenizer& tokenizer,
+                                    const std::vector<std::string>& stops, bool special) {
+  auto stop = decode::StopMatcher::make(stops);
+  if (!stop) return propagate(std::move(stop));
+  return TextStream(tokenizer, std::move(*stop), special);
+}
+
+std::string TextStream::push(int32_t token) {
+  if (stopped()) return {};
+  return stop_.push(utf8_.push(tokenizer_.piece(token, special_)));
+}
+
+std::string TextStream::finish() {
+  if (stopped()) return {};
+  std::string rest = stop_.push(utf8_.flush());
+  if (!stopped()) rest += stop_.finish();
+  return rest;
+}
+
+}  // namespace ondol::engine

@@ -1,0 +1,247 @@
+#include "kernels/cpu_ops.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+
+#include "kernels/cpu_ops_impl.h"
+#include "kernels/rope_table.h"
+
+namespace ondol::kernels {
+namespace {
+
+/// Weights of a chunk of rows: they stay in the second-level cache while all columns pass.
+constexpr int64_t kChunkBytes = 64 * 1024;
+constexpr size_t kMaxFormats = 64;
+
+/// The dot product of a weight type, or null. The leaves all have the same list in the same order.
+const LeafDot* find_dot(const Leaf& leaf, quant::Type type) {
+  static const std::array<int8_t, kMaxFormats> index = [] {
+    std::array<int8_t, kMaxFormats> table{};
+    table.fill(-1);
+    const Leaf& any = *find_leaf(simd::Isa::kScalar);
+    for (int i = 0; i < any.n_dots; ++i) {
+      const quant::Format* format = quant::find_format(any.dots[i].format);
+      assert(format != nullptr);
+      table.at(static_cast<size_t>(format->type)) = static_cast<int8_t>(i);
+    }
+    return table;
+  }();
+  const auto id = static_cast<size_t>(type);
+  return id < kMaxFormats && index[id] >= 0 ? &leaf.dots[index[id]] : nullptr;
+}
+
+size_t row_bytes(const Matrix& m) {
+  const quant::Format* format = quant::find_format(m.type);
+  assert(format != nullptr && m.cols % format->block_values == 0);
+  return static_cast<size_t>(m.cols) / format->block_values * format->block_bytes;
+}
+
+/// Where the arrays of one quantised row lie in its memory.
+struct RowLayout {
+  size_t scales, sums, offsets, bytes;
+  RowLayout(int64_t n, quant::ActKind kind) {
+    const auto values = static_cast<size_t>(n);
+    const size_t per_scale = kind == quant::ActKind::kBlocks32 ? 32 : 256;
+    scales = (values + 63) / 64 * 64;
+    offsets = scales + values / per_scale * sizeof(float);
+    sums = offsets + (kind == quant::ActKind::kBlocks32 ? values / 32 * sizeof(float) : 0);
+    bytes = (sums + values / 16 * sizeof(int16_t) + 127) / 64 * 64;
+  }
+};
+
+/// One job of a matmul cut into chunks of rows.
+struct JobPlan {
+  const LeafDot* dot;
+  const Column* columns;
+  size_t row_bytes;
+  int64_t chunk_rows;
+  int64_t first_chunk;
+};
+
+}  // namespace
+
+bool can_multiply(quant::Type type) {
+  return find_dot(*find_leaf(simd::Isa::kScalar), type) != nullptr;
+}
+
+std::unique_ptr<Ops> make_cpu_ops(simd::Isa isa, ThreadTeam& team) {
+  const Leaf* leaf = find_leaf(isa);
+  assert(leaf != nullptr && "choose_isa gives only what is built");
+  return std::make_unique<CpuOps>(*leaf, team);
+}
+
+void CpuOps::embed(Rows out, const Matrix& table, std::span<const int32_t> tokens) {
+  assert(out.n == static_cast<int>(tokens.size()) && out.width == table.cols);
+  const quant::Format* format = quant::find_format(table.type);
+  const size_t bytes = row_bytes(table);
+  for_rows(out, out.width * 4, [&](int i) {
+    const auto token = static_cast<size_t>(tokens[static_cast<size_t>(i)]);
+    format->dequantize(table.data + token * bytes, {out.row(i), static_cast<size_t>(out.width)});
+  });
+}
+
+const Column* CpuOps::columns_for(quant::ActKind kind, const Rows& x) {
+  const bool is_float = kind == quant::ActKind::kFloat;
+  Quantized& memory = is_float ? floats_ : kind == quant::ActKind::kBlocks32 ? acts32_ : acts256_;
+  const RowLayout layout(x.width, kind);
+  memory.columns.resize(static_cast<size_t>(x.n));
+  if (is_float) {
+    for (int i = 0; i < x.n; ++i) memory.columns[static_cast<size_t>(i)].x = x.row(i);
+    return memory.columns.data();
+  }
+  memory.bytes.resize(std::max(memory.bytes.size(), layout.bytes * static_cast<size_t>(x.n)));
+  const auto quantize = kind == quant::ActKind::kBlocks32 ? leaf_.quantize32 : leaf_.quantize256;
+  for_rows(x, x.width, [&](int i) {
+    std::byte* row = memory.bytes.data() + layout.bytes * static_cast<size_t>(i);
+    const ActsOut out{reinterpret_cast<int8_t*>(row), reinterpret_cast<float*>(row + layout.scales),
+                      reinterpret_cast<int16_t*>(row + layout.sums),
+                      reinterpret_cast<float*>(row + layout.offsets)};
+    quantize(x.row(i), x.width, out);
+    memory.columns[static_cast<size_t>(i)].acts = {out.q, out.scales, out.sums, out.offsets};
+  });
+  return memory.columns.data();
+}
+
+void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
+  const Column* columns[3] = {};  // by ActKind, quantised once however many jobs share it
+  std::vector<JobPlan> plans;
+  plans.reserve(jobs.size());
+  int64_t chunks = 0;
+  int64_t cost = 0;
+  for (const MatmulJob& job : jobs) {
+    const Matrix& w = job.weight;
+    assert(w.cols == x.width && job.out.width == w.rows && job.out.n == x.n);
+    const LeafDot* dot = find_dot(leaf_, w.type);
+    assert(dot != nullptr && "the model refuses weights of other types when it is loaded");
+    const Column*& own = columns[static_cast<size_t>(dot->acts)];
+    if (own == nullptr) own = columns_for(dot->acts, x);
+    const size_t bytes = row_bytes(w);
+    // Whole groups of four rows; small enough that the threads end at about the same time.
+    const int64_t by_cache = kChunkBytes / static_cast<int64_t>(bytes);
+    const int64_t by_threads = w.rows / (4 * team_.size());
+    const int64_t rows = std::max<int64_t>(4, std::min(by_cache, by_threads) / 4 * 4);
+    plans.push_back({dot, own, bytes, rows, chunks});
+    chunks += (w.rows + rows - 1) / rows;
+    cost += w.rows * w.cols * x.n / 8;
+  }
+  const auto run_chunk = [&](int64_t chunk, int) {
+    size_t j = plans.size() - 1;
+    while (plans[j].first_chunk > chunk) --j;
+    const JobPlan& plan = plans[j];
+    const MatmulJob& job = jobs[j];
+    const int64_t row = (chunk - plan.first_chunk) * plan.chunk_rows;
+    plan.dot->matmul({.weights = reinterpret_cast<const uint8_t*>(job.weight.data) +
+                                 static_cast<size_t>(row) * plan.row_bytes,
+                      .row_bytes = plan.row_bytes,
+                      .n_rows = std::min(plan.chunk_rows, job.weight.rows - row),
+                      .n_values = job.weight.cols,
+                      .columns = plan.columns,
+                      .n_columns = x.n,
+                      .out = job.out.data + row,
+                      .out_stride = job.out.stride,
+                      .bias = job.bias != nullptr ? job.bias + row : nullptr});
+  };
+  if (cost <= kInlineCost) {
+    for (int64_t i = 0; i < chunks; ++i) run_chunk(i, 0);
+  } else {
+    team_.parallel_for(chunks, run_chunk);
+  }
+}
+
+void CpuOps::rms_norm(Rows out, Rows x, const float* weight, float eps) {
+  for_rows(x, x.width / 2,
+           [&](int i) { leaf_.rms_norm(out.row(i), x.row(i), weight, x.width, eps); });
+}
+
+void CpuOps::rms_norm_heads(Rows x, int n_head, const float* weight, float eps) {
+  const int dim = x.width / n_head;
+  for_rows(x, x.width / 2, [&](int i) {
+    for (int h = 0; h < n_head; ++h) {
+      float* head = x.row(i) + int64_t{h} * dim;
+      leaf_.rms_norm(head, head, weight, dim, eps);
+    }
+  });
+}
+
+const CpuOps::Angles& CpuOps::angles_for(const RopeParams& p, std::span<const int32_t> positions) {
+  const auto half = static_cast<size_t>(p.n_rot / 2);
+  const std::span<const float> factors(p.freq_factors, p.freq_factors != nullptr ? half : 0);
+  for (const Angles& known : angles_) {
+    const RopeParams& k = known.params;
+    if (k.n_rot == p.n_rot && k.freq_base == p.freq_base && k.freq_scale == p.freq_scale &&
+        k.attn_factor == p.attn_factor && k.yarn_ext_factor == p.yarn_ext_factor &&
+        k.yarn_beta_fast == p.yarn_beta_fast && k.yarn_beta_slow == p.yarn_beta_slow &&
+        k.original_ctx == p.original_ctx && std::ranges::equal(known.factors, factors) &&
+        std::ranges::equal(known.positions, positions)) {
+      return known;
+    }
+  }
+  constexpr size_t kKept = 4;  // models have one or two kinds of rope
+  if (angles_.size() < kKept) angles_.emplace_back();
+  Angles& own = angles_[next_angles_++ % kKept];
+  own.params = p;
+  own.factors.assign(factors.begin(), factors.end());
+  own.positions.assign(positions.begin(), positions.end());
+  own.cos.resize(positions.size() * half);
+  own.sin.resize(positions.size() * half);
+  const std::vector<double> frequencies = rope_frequencies(p);
+  for_rows({nullptr, static_cast<int>(positions.size()), p.n_rot, 0}, p.n_rot * 16, [&](int i) {
+    const auto row = static_cast<size_t>(i);
+    rope_angles(frequencies, positions[row], p.attn_factor, own.cos.data() + row * half,
+                own.sin.data() + row * half);
+  });
+  return own;
+}
+
+void CpuOps::rope(Rows x, int n_head, const RopeParams& params,
+                  std::span<const int32_t> positions) {
+  assert(static_cast<int>(positions.size()) == x.n && params.n_rot % 2 == 0);
+  const Angles& angles = angles_for(params, positions);
+  const auto half = static_cast<size_t>(params.n_rot / 2);
+  const int dim = x.width / n_head;
+  for_rows(x, x.width, [&](int i) {
+    const float* cos = angles.cos.data() + static_cast<size_t>(i) * half;
+    const float* sin = angles.sin.data() + static_cast<size_t>(i) * half;
+    for (int h = 0; h < n_head; ++h)
+      leaf_.rope(x.row(i) + int64_t{h} * dim, cos, sin, params.n_rot, params.style);
+  });
+}
+
+void CpuOps::add(Rows x, Rows y) {
+  for_values(x, 1, [&](int row, int64_t first, int64_t n) {
+    leaf_.add(x.row(row) + first, y.row(row) + first, n);
+  });
+}
+
+void CpuOps::scale(Rows x, float factor) {
+  for_values(
+      x, 1, [&](int row, int64_t first, int64_t n) { leaf_.scale(x.row(row) + first, factor, n); });
+}
+
+void CpuOps::softcap(Rows x, float cap) {
+  for_values(x, 4,
+             [&](int row, int64_t first, int64_t n) { leaf_.softcap(x.row(row) + first, cap, n); });
+}
+
+void CpuOps::silu_mul(Rows gate, Rows up) {
+  for_values(gate, 4, [&](int row, int64_t first, int64_t n) {
+    leaf_.silu_mul(gate.row(row) + first, up.row(row) + first, n);
+  });
+}
+
+void CpuOps::gelu_mul(Rows gate, Rows up) {
+  for_values(gate, 4, [&](int row, int64_t first, int64_t n) {
+    leaf_.gelu_mul(gate.row(row) + first, up.row(row) + first, n);
+  });
+}
+
+void CpuOps::gather(Rows out, Rows x, std::span<const int32_t> rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::memcpy(out.row(static_cast<int>(i)), x.row(rows[i]),
+                static_cast<size_t>(x.width) * sizeof(float));
+  }
+}
+
+}  // namespace ondol::kernels

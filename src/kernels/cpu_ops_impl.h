@@ -1,0 +1,141 @@
+// Thread rule: as ops.h.
+//
+// The CPU's Ops: cpu_ops.cc has the matmul driver and the row-wise operations, cpu_attention.cc
+// everything about KV.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/thread_team.h"
+#include "kernels/leaf.h"
+#include "kernels/ops.h"
+#include "quant/formats.h"
+
+namespace ondol::kernels {
+
+/// Work below this many simple steps is not worth waking the team for.
+inline constexpr int64_t kInlineCost = 16 * 1024;
+
+/// Some neighbouring tokens of one sequence and the query heads of one key/value head.
+struct AttentionTile {
+  const KvView* kv;
+  const KvLayer* layer;
+  const AttentionParams* params;
+  const KvSequence* sequence;
+  int kv_head;
+  int heads;      ///< query heads per key/value head
+  int first_row;  ///< of the batch
+  int n_rows;
+  int first_pos;    ///< position of first_row
+  int first_chunk;  ///< chunks [first_chunk, end_chunk) hold all that the rows see
+  int end_chunk;
+  int64_t
+      memory;  ///< floats before this tile's partial results, when chunks are spread over threads
+  Rows q;
+  Rows out;
+
+  int queries() const { return n_rows * heads; }
+  /// The positions that a row sees: [lo, hi).
+  int lo(int row) const {
+    return params->window > 0 ? std::max(0, first_pos + row + 1 - params->window) : 0;
+  }
+  int hi(int row) const { return first_pos + row + 1; }
+  int64_t partials() const { return queries() * partial_floats(layer->head_dim_v); }
+};
+
+class CpuOps final : public Ops {
+ public:
+  CpuOps(const Leaf& leaf, ThreadTeam& team) : leaf_(leaf), team_(team) {}
+
+  void embed(Rows out, const Matrix& table, std::span<const int32_t> tokens) override;
+  void matmul(std::span<const MatmulJob> jobs, Rows x) override;
+  void rms_norm(Rows out, Rows x, const float* weight, float eps) override;
+  void rms_norm_heads(Rows x, int n_head, const float* weight, float eps) override;
+  void rope(Rows x, int n_head, const RopeParams& params,
+            std::span<const int32_t> positions) override;
+  void kv_write(const KvView& kv, int layer, Rows k, Rows v) override;
+  void attention(Rows out, Rows q, const KvView& kv, int layer,
+                 const AttentionParams& params) override;
+  void add(Rows x, Rows y) override;
+  void scale(Rows x, float factor) override;
+  void softcap(Rows x, float cap) override;
+  void silu_mul(Rows gate, Rows up) override;
+  void gelu_mul(Rows gate, Rows up) override;
+  void gather(Rows out, Rows x, std::span<const int32_t> rows) override;
+
+ private:
+  /// The input rows quantised in one way, as one block of memory per row.
+  struct Quantized {
+    std::vector<std::byte> bytes;
+    std::vector<Column> columns;
+  };
+  /// cos and sin of some positions, kept because every layer asks for the same ones.
+  struct Angles {
+    RopeParams params;
+    std::vector<float> factors;
+    std::vector<int32_t> positions;
+    std::vector<float> cos;  ///< [positions][n_rot / 2]
+    std::vector<float> sin;
+  };
+
+  /// work(row) for every row of `x`, in parallel where `cost` per row makes it pay.
+  template <class Work>
+  void for_rows(const Rows& x, int64_t cost, Work work);
+  /// work(row, first column, count) over all values of `x`; `cost` per value.
+  template <class Work>
+  void for_values(const Rows& x, int64_t cost, Work work);
+
+  const Column* columns_for(quant::ActKind kind, const Rows& x);
+  const Angles& angles_for(const RopeParams& params, std::span<const int32_t> positions);
+
+  void plan_tiles(const Rows& q, const KvView& kv, int layer, const AttentionParams& params);
+  void attend_chunk(const AttentionTile& tile, int chunk, float* partials, float* scratch) const;
+  void finish_tile(const AttentionTile& tile, const float* partials) const;
+  void attend_spread(int64_t chunks, float* own, int64_t per_thread);
+  void attend_whole(const AttentionTile& tile, float* memory) const;
+
+  const Leaf& leaf_;
+  ThreadTeam& team_;
+  Quantized acts32_;
+  Quantized acts256_;
+  Quantized floats_;
+  std::vector<Angles> angles_;
+  size_t next_angles_ = 0;
+  std::vector<AttentionTile> tiles_;
+  std::vector<float> attention_memory_;
+};
+
+template <class Work>
+void CpuOps::for_rows(const Rows& x, int64_t cost, Work work) {
+  if (x.n * cost <= kInlineCost) {
+    for (int i = 0; i < x.n; ++i) work(i);
+    return;
+  }
+  const int64_t per_item = std::clamp<int64_t>(x.n / (4 * team_.size()), 1, 16);
+  team_.parallel_for((x.n + per_item - 1) / per_item, [&](int64_t item, int) {
+    const int64_t end = std::min<int64_t>((item + 1) * per_item, x.n);
+    for (int64_t i = item * per_item; i < end; ++i) work(static_cast<int>(i));
+  });
+}
+
+template <class Work>
+void CpuOps::for_values(const Rows& x, int64_t cost, Work work) {
+  constexpr int64_t kPiece =
+      4096;  // a multiple of the vectors, so that lanes stay the same however rows are cut
+  const int64_t pieces = (x.width + kPiece - 1) / kPiece;
+  const auto piece = [&](int64_t item) {
+    const int64_t first = item % pieces * kPiece;
+    work(static_cast<int>(item / pieces), first, std::min<int64_t>(kPiece, x.width - first));
+  };
+  const int64_t items = x.n * pieces;
+  if (int64_t{x.n} * x.width * cost <= kInlineCost) {
+    for (int64_t i = 0; i < items; ++i) piece(i);
+    return;
+  }
+  team_.parallel_for(items, [&](int64_t item, int) { piece(item); });
+}
+
+}  // namespace ondol::kernels

@@ -1,0 +1,116 @@
+// Thread rule: the tables are constant; a leaf function works on what it is given and may run on
+// many threads at once.
+//
+// What one instruction set offers: functions on raw rows, without threads and without memory of
+// their own. One leaf file per instruction set (leaf_avx2.cc, ...) instantiates leaf.inc.h over its
+// vectors; cpu_ops.cc spreads the calls over the team.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kv_view.h"
+#include "kernels/ops.h"
+#include "quant/dot.h"
+#include "simd/isa.h"
+
+namespace ondol::kernels {
+
+/// An input row of a matmul, in the form that the weights' format asks for.
+struct Column {
+  quant::Acts acts;          ///< kBlocks32, kBlocks256
+  const float* x = nullptr;  ///< kFloat
+};
+
+/// out[c * out_stride + r] = weights[r] . columns[c] (+ bias[r])
+struct MatmulTask {
+  const uint8_t* weights = nullptr;  ///< the first row
+  size_t row_bytes = 0;
+  int64_t n_rows = 0;
+  int64_t n_values = 0;  ///< of a row
+  const Column* columns = nullptr;
+  int n_columns = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0;
+  const float* bias = nullptr;  ///< [n_rows], or null
+};
+
+/// The product of one weight format.
+struct LeafDot {
+  const char* format;  ///< name as in quant/formats.h
+  quant::ActKind acts;
+  void (*matmul)(const MatmulTask& task);
+};
+
+/// Where to write a quantised input row; arrays as in quant::Acts.
+struct ActsOut {
+  int8_t* q;
+  float* scales;
+  int16_t* sums;
+  float* offsets;
+};
+
+/// The context is always worked on in chunks of this many positions, from position 0 on: softmax
+/// and weighted sum of each chunk for itself, then the chunks merged in order. So it does not
+/// matter who computes which chunk.
+inline constexpr int kChunkPages = 16;
+inline constexpr int kChunkTokens = kChunkPages * kPageTokens;
+
+/// One query vector looking at positions [lo, hi) of a chunk, counted from the chunk's first.
+struct AttentionQuery {
+  const float* q = nullptr;
+  int lo = 0;
+  int hi = 0;
+};
+
+/// Queries over one chunk of one key/value head. Nothing outside the queries' positions matters or
+/// is read.
+struct AttentionTask {
+  KvType type_k{};
+  KvType type_v{};
+  int dim_k = 0;
+  int dim_v = 0;
+  const uint8_t* k_pages[kChunkPages] =
+      {};  ///< the head's keys in each page; null where no query looks
+  const uint8_t* v_pages[kChunkPages] = {};
+  float scale = 1.0f;
+  float softcap = 0.0f;
+  const AttentionQuery* queries = nullptr;
+  int n_queries = 0;
+  float* partials = nullptr;  ///< out: [n_queries] of partial_floats(dim_v)
+  float* scratch = nullptr;   ///< attention_scratch_floats() of room, initialised once
+};
+
+/// A partial result: the largest score, the sum of exp(score - largest), and the values weighted by
+/// that exp. An empty one has the sum 0.
+static constexpr int64_t partial_floats(int dim_v) { return (dim_v + 2 + 7) / 8 * 8; }
+static constexpr int64_t attention_scratch_floats(int n_queries, int dim_k, int dim_v) {
+  const int dim = dim_k > dim_v ? dim_k : dim_v;
+  return int64_t{n_queries} * kChunkTokens + int64_t{kPageTokens} * ((dim + 7) / 8 * 8);
+}
+
+struct Leaf {
+  const LeafDot* dots;
+  int n_dots;
+  void (*quantize32)(const float* x, int64_t n, const ActsOut& out);   ///< n: multiple of 32
+  void (*quantize256)(const float* x, int64_t n, const ActsOut& out);  ///< n: multiple of 256
+  void (*rms_norm)(float* out, const float* x, const float* weight, int64_t n, float eps);
+  void (*add)(float* x, const float* y, int64_t n);
+  void (*scale)(float* x, float factor, int64_t n);
+  void (*softcap)(float* x, float cap, int64_t n);
+  void (*silu_mul)(float* gate, const float* up, int64_t n);
+  void (*gelu_mul)(float* gate, const float* up, int64_t n);
+  /// Rotates one head: cos and sin of n_rot / 2 angles.
+  void (*rope)(float* x, const float* cos, const float* sin, int n_rot, RopeStyle style);
+  void (*store_kv)(KvType type, uint8_t* out, const float* x, int n);
+  void (*attend)(const AttentionTask& task);
+  /// Adds a later chunk's partial result to the one of all chunks before.
+  void (*merge)(float* into, const float* part, int dim_v);
+  /// out = the weighted mean. `sink`: one more score without a value, or null.
+  void (*finish)(float* out, const float* partial, int dim_v, const float* sink);
+};
+
+/// The leaf of an instruction set, or null where it is not in this program.
+const Leaf* find_leaf(simd::Isa isa);
+
+}  // namespace ondol::kernels

@@ -1,0 +1,4 @@
+#include "simd/vec_x86.h"
+
+#define ONDOL_LEAF leaf_avx2
+#include "kernels/leaf.inc.h"

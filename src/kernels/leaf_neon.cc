@@ -1,0 +1,4 @@
+#include "simd/vec_neon.h"
+
+#define ONDOL_LEAF leaf_neon
+#include "kernels/leaf.inc.h"

@@ -1,0 +1,4 @@
+#include "simd/vec_scalar.h"
+
+#define ONDOL_LEAF leaf_scalar
+#include "kernels/leaf.inc.h"

@@ -1,0 +1,10 @@
+// Thread rule: as Model::load.
+#pragma once
+
+#include "model/model.h"
+
+namespace ondol::model {
+
+Result<std::unique_ptr<const Model>> load_qwen2(const gguf::File& file);
+
+}  // namespace ondol::model

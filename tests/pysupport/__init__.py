@@ -1,0 +1,1 @@
+"""What the Python tests share: where things are, running the program, making toy models."""
