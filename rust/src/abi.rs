@@ -3,7 +3,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 
-use crate::prompt::{self, Prompt};
+use crate::prompt::{self, Controls, Prompt};
 use crate::template::Template;
 use crate::{Failure, FailureKind};
 
@@ -112,31 +112,59 @@ pub unsafe extern "C" fn ondol_template_compile(
     }
 }
 
-/// Renders a request (a JSON object). `controls` are the texts of the model's control tokens.
+/// Renders a request (a JSON object). `now` is the local time (`2026-03-04T09:26:53`) for a request without a date; it may
+/// be empty. `controls` may be null: then nothing is looked for.
 ///
 /// # Safety
-/// `template` must come from `ondol_template_compile` and not be freed; the byte ranges must be readable.
+/// `template` and `controls` must come from this library and not be freed; the bytes must be readable.
 #[no_mangle]
 pub unsafe extern "C" fn ondol_template_render(
     template: *const Template,
     request: OndolBytes,
-    controls: *const OndolBytes,
-    controls_size: usize,
+    now: OndolBytes,
+    controls: *const Controls,
 ) -> OndolResult {
     let template = unsafe { &*template };
     let request = unsafe { view(&request) };
-    let controls = if controls_size == 0 {
-        &[]
-    } else {
-        unsafe { slice::from_raw_parts(controls, controls_size) }
-    };
-    let controls = controls
-        .iter()
-        .filter_map(|c| std::str::from_utf8(unsafe { view(c) }).ok());
-    let controls: Vec<&str> = controls.collect();
-    match guarded(|| prompt::render(template, request, &controls)) {
+    let now = std::str::from_utf8(unsafe { view(&now) }).ok();
+    let none = Controls::default();
+    let controls = unsafe { controls.as_ref() }.unwrap_or(&none);
+    match guarded(|| prompt::render(template, request, now, controls)) {
         Ok(prompt) => prompt.into(),
         Err(failure) => failure.into(),
+    }
+}
+
+/// Prepares the texts of a model's control tokens; null after a failure. Given back with `ondol_controls_free`.
+///
+/// # Safety
+/// `texts` must point to `size` readable byte ranges.
+#[no_mangle]
+pub unsafe extern "C" fn ondol_controls_new(
+    texts: *const OndolBytes,
+    size: usize,
+) -> *mut Controls {
+    let texts = if size == 0 {
+        &[]
+    } else {
+        unsafe { slice::from_raw_parts(texts, size) }
+    };
+    let texts = texts
+        .iter()
+        .filter_map(|t| std::str::from_utf8(unsafe { view(t) }).ok());
+    let texts: Vec<&str> = texts.collect();
+    match guarded(|| Ok(Controls::new(texts))) {
+        Ok(controls) => Box::into_raw(Box::new(controls)),
+        Err(_) => std::ptr::null_mut(),
+    }
+}
+
+/// # Safety
+/// `controls` must come from `ondol_controls_new`, or be null; it is not used afterwards.
+#[no_mangle]
+pub unsafe extern "C" fn ondol_controls_free(controls: *mut Controls) {
+    if !controls.is_null() {
+        drop(unsafe { Box::from_raw(controls) });
     }
 }
 

@@ -26,7 +26,8 @@ fn refuse(message: impl Into<String>) -> Failure {
 
 impl Request {
     /// Reads `{"messages","tools","options","date"}`, or `{"context","date"}` where the variables are given as they are.
-    pub fn parse(json: &[u8]) -> Result<Request, Failure> {
+    /// `now` stands for a missing date.
+    pub fn parse(json: &[u8], now: Option<&str>) -> Result<Request, Failure> {
         let text = std::str::from_utf8(json).map_err(|e| {
             refuse(format!(
                 "the request is not UTF-8 at byte {}",
@@ -39,7 +40,7 @@ impl Request {
             return Err(refuse("the request must be a JSON object"));
         };
         let date = match object.remove("date") {
-            None | Some(Json::Null) => None,
+            None | Some(Json::Null) => now.and_then(LocalTime::parse),
             Some(Json::String(text)) => Some(LocalTime::parse(&text).ok_or_else(|| {
                 refuse(format!(
                     "`date` must be like 2026-03-04T09:26:53, not {text:?}"

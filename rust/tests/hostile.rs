@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ondol_rust::prompt;
+use ondol_rust::prompt::{self, Controls};
 use ondol_rust::template::Template;
 use ondol_rust::FailureKind;
 
@@ -12,7 +12,7 @@ fn run(source: &str) -> Option<FailureKind> {
     let result = Template::compile(source.as_bytes()).and_then(|template| {
         let request =
             br#"{"messages": [{"role": "user", "content": "hi"}], "tools": [1, {"a": [2]}]}"#;
-        prompt::render(&template, request, &["<|x|>"])
+        prompt::render(&template, request, None, &Controls::new(["<|x|>"]))
     });
     let took = start.elapsed();
     let head: String = source.chars().take(120).collect();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ondol_rust::prompt;
+use ondol_rust::prompt::{self, Controls};
 use ondol_rust::template::Template;
 use ondol_rust::{Failure, FailureKind};
 use serde_json::{json, Value as Json};
@@ -27,7 +27,13 @@ fn lines(path: &PathBuf) -> Vec<Json> {
 
 fn run(source: &str, request: &Json) -> Result<String, Failure> {
     let template = Template::compile(source.as_bytes())?;
-    prompt::render(&template, request.to_string().as_bytes(), &[]).map(|p| p.text)
+    prompt::render(
+        &template,
+        request.to_string().as_bytes(),
+        None,
+        &Controls::default(),
+    )
+    .map(|p| p.text)
 }
 
 fn source_of(case: &Json) -> String {
