@@ -75,6 +75,7 @@ Result<std::unique_ptr<engine::Engine>> ModelFlags::open(engine::EngineOptions o
 }
 
 bool interrupted() { return g_interrupted != 0; }
+void clear_interrupt() { g_interrupted = 0; }
 Error interruption() { return {ErrorKind::kInterrupted, "interrupted"}; }
 
 Result<std::vector<int32_t>> parse_ids(std::string_view text) {
@@ -95,7 +96,7 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
   return ids;
 }
 
-Result<std::string> read_stdin() { return Env::real().read_text("/dev/stdin", uint64_t{1} << 30); }
+Result<std::string> read_stdin() { return Env::real().read_text("/dev/stdin", kMaxTextBytes); }
 
 Result<void> for_each_line(const std::function<Result<void>(std::string_view)>& each) {
   for (std::string line; std::getline(std::cin, line);) {
@@ -112,6 +113,6 @@ Result<void> print(std::string_view text) {
   return {};
 }
 
-bool on_terminal() { return isatty(STDERR_FILENO) == 1; }
+bool on_terminal(int fd) { return isatty(fd) == 1; }
 
 }  // namespace ondol::app

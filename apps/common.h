@@ -56,6 +56,8 @@ Result<std::string> model_path(const std::string& model);
 /// program.
 bool interrupted();
 Error interruption();
+/// Work goes on after a Ctrl-C that was answered (chat).
+void clear_interrupt();
 
 /// "1,2,3" -> ids. Usage error naming what is no id.
 Result<std::vector<int32_t>> parse_ids(std::string_view text);
@@ -66,6 +68,9 @@ Result<void> for_each_line(const std::function<Result<void>(std::string_view)>& 
 /// Writes to stdout at once; kFailed where that cannot be done (a closed pipe, a full disk).
 Result<void> print(std::string_view text);
 /// Whether progress may be shown.
-bool on_terminal();
+bool on_terminal(int fd = 2);
+
+/// Text that is read whole may have this many bytes.
+inline constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
 
 }  // namespace ondol::app

@@ -49,7 +49,7 @@ Result<void> add_window(engine::Engine& engine, std::span<const int32_t> tokens,
 
 Result<void> perplexity(const PerplexityFlags& flags) {
   const auto text =
-      flags.file.empty() ? read_stdin() : Env::real().read_text(flags.file, uint64_t{1} << 30);
+      flags.file.empty() ? read_stdin() : Env::real().read_text(flags.file, kMaxTextBytes);
   if (!text) return propagate(text);
   const auto engine = flags.model.open();
   if (!engine) return propagate(engine);
