@@ -162,13 +162,17 @@ std::string template_text(std::string_view text) {
   return out;
 }
 
+std::string counted(uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", with_commas(number), noun, number == 1 ? "" : "s");
+}
+
 std::string weights_text(const Description& d) {
-  std::string text = line(
-      "weights", fmt::format("{:.2f} bits each, {} in {} tensors", d.bits_per_weight(),
-                             format_size(d.weight_bytes), with_commas(d.file.tensors().size())));
+  std::string text = line("weights", fmt::format("{:.2f} bits each, {} in {}", d.bits_per_weight(),
+                                                 format_size(d.weight_bytes),
+                                                 counted(d.file.tensors().size(), "tensor")));
   for (const TypeShare& share : d.mix) {
-    text += fmt::format("  {:<11} {:>6} tensors {:>12} {:>18} parameters\n", share.name,
-                        with_commas(share.tensors), format_size(share.bytes),
+    text += fmt::format("  {:<11} {:>14} {:>12} {:>18} parameters\n", share.name,
+                        counted(share.tensors, "tensor"), format_size(share.bytes),
                         with_commas(share.parameters));
   }
   return text;
@@ -283,10 +287,8 @@ std::string to_text(const Description& d, const ShowOptions& options) {
   text += line("architecture", d.architecture.empty() ? "not stated" : printable(d.architecture));
   text += line("parameters",
                fmt::format("{} ({})", format_count(d.parameters), with_commas(d.parameters)));
-  text +=
-      line("file", fmt::format("{}, {}, GGUF version {}", format_size(d.file.size_bytes()),
-                               parts.size() == 1 ? "1 part" : fmt::format("{} parts", parts.size()),
-                               d.file.version()));
+  text += line("file", fmt::format("{}, {}, GGUF version {}", format_size(d.file.size_bytes()),
+                                   counted(parts.size(), "part"), d.file.version()));
   for (const std::string& part : parts) text += fmt::format("  {}\n", printable(part, 1024));
   text += weights_text(d);
   text +=

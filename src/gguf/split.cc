@@ -61,18 +61,15 @@ Result<SplitKeys> split_keys(const File& file) {
 
 struct OpenPart {
   std::unique_ptr<MappedFile> map;
-  std::optional<File> file;
+  File file;
 };
 
 Result<OpenPart> open_part(Env& env, const std::string& path) {
-  OpenPart part;
   auto map = env.map(path);
   if (!map) return propagate(std::move(map));
-  part.map = std::move(*map);
-  auto file = File::parse(part.map->bytes(), path);
+  auto file = File::parse((*map)->bytes(), path);
   if (!file) return propagate(std::move(file));
-  part.file = std::move(*file);
-  return part;
+  return OpenPart{std::move(*map), std::move(*file)};
 }
 
 std::unexpected<Error> refused_part(const std::string& path, std::string_view what) {
@@ -137,27 +134,27 @@ Result<void> check_part(const File& part, uint64_t index, const SplitKeys& opene
 Result<void> no_shared_tensor(const std::vector<OpenPart>& parts) {
   std::vector<std::pair<std::string_view, size_t>> names;
   for (size_t i = 0; i < parts.size(); ++i) {
-    for (const Tensor& tensor : parts[i].file->tensors()) names.emplace_back(tensor.name, i);
+    for (const Tensor& tensor : parts[i].file.tensors()) names.emplace_back(tensor.name, i);
   }
   std::ranges::sort(names);
   const auto twin =
       std::ranges::adjacent_find(names, {}, [](const auto& each) { return each.first; });
   if (twin == names.end()) return {};
   return refused_part(
-      parts[std::next(twin)->second].file->path(),
+      parts[std::next(twin)->second].file.path(),
       fmt::format("the tensor '{}' is also in '{}'; one of the parts is a wrong file",
-                  printable(twin->first), printable(parts[twin->second].file->path(), 1024)));
+                  printable(twin->first), printable(parts[twin->second].file.path(), 1024)));
 }
 
 Result<void> check_all(const std::vector<OpenPart>& parts, const SplitKeys& opened) {
   uint64_t n_tensors = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (auto ok = check_part(*parts[i].file, i, opened, *parts[0].file); !ok) return ok;
-    n_tensors += parts[i].file->tensors().size();
+    if (auto ok = check_part(parts[i].file, i, opened, parts[0].file); !ok) return ok;
+    n_tensors += parts[i].file.tensors().size();
   }
   if (opened.tensors && *opened.tensors != n_tensors) {
     return refused_part(
-        parts[0].file->path(),
+        parts[0].file.path(),
         fmt::format(
             "key split.tensors.count: it announces {} tensors and the parts hold {}; a part is "
             "a wrong file",
@@ -171,7 +168,7 @@ Result<void> check_all(const std::vector<OpenPart>& parts, const SplitKeys& open
 Result<File> File::open(Env& env, const std::string& path) {
   auto opened = open_part(env, path);
   if (!opened) return propagate(std::move(opened));
-  const auto keys = split_keys(*opened->file);
+  const auto keys = split_keys(opened->file);
   if (!keys) return propagate(keys);
 
   std::vector<std::string> names = {path};
@@ -181,9 +178,14 @@ Result<File> File::open(Env& env, const std::string& path) {
     if (!found) return propagate(std::move(found));
     names = std::move(*found);
   }
+  const uint64_t own =
+      keys->count > 1 ? keys->number : 0;  // below names.size(): part_names() checked it
   for (uint64_t i = 0; i < names.size(); ++i) {
-    auto part =
-        keys->count <= 1 || i == keys->number ? std::move(opened) : open_part(env, names[i]);
+    if (i == own) {
+      parts.push_back({std::move(opened->map), opened->file});
+      continue;
+    }
+    auto part = open_part(env, names[i]);
     if (!part) return propagate(std::move(part));
     parts.push_back(std::move(*part));
   }
@@ -194,13 +196,13 @@ Result<File> File::open(Env& env, const std::string& path) {
   auto state = Parser::new_state();
   state->path = path;
   state->part_paths = std::move(names);
-  state->version = parts[0].file->version();
-  const auto metadata = parts[0].file->metadata();
+  state->version = parts[0].file.version();
+  const auto metadata = parts[0].file.metadata();
   state->metadata.assign(metadata.begin(), metadata.end());
   for (OpenPart& part : parts) {
-    const auto tensors = part.file->tensors();
+    const auto tensors = part.file.tensors();
     state->tensors.insert(state->tensors.end(), tensors.begin(), tensors.end());
-    state->size += part.file->size_bytes();
+    state->size += part.file.size_bytes();
     state->maps.push_back(std::move(part.map));
   }
   return Parser::finish(std::move(state));

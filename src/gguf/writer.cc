@@ -29,8 +29,9 @@ std::string encode_string(std::string_view text) { return encode_strings(std::ar
 
 Writer Writer::copy_of(const File& file) {
   Writer writer(file.version());
-  for (const KeyValue& item : file.metadata()) {
-    if (!item.key.starts_with("split.")) writer.set(item.key, item.value);
+  for (const KeyValue& item : file.metadata()) {  // unique already, so not through set()
+    if (item.key.starts_with("split.")) continue;
+    writer.keys_.push_back({std::string(item.key), item.value.type, encode(item.value)});
   }
   for (const Tensor& tensor : file.tensors()) {
     writer.tensors_.push_back({std::string(tensor.name),
