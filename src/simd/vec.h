@@ -42,4 +42,14 @@
 //   F32     reduce8(a): lane i = reduce(a[i])
 #pragma once
 
+// Sanitizers put so much into each function that forcing all of them into one makes compilers take
+// many minutes.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(undefined_behavior_sanitizer)
+#define ONDOL_VEC static inline
+#endif
+#endif
+#ifndef ONDOL_VEC
 #define ONDOL_VEC [[gnu::always_inline]] static inline
+#endif
