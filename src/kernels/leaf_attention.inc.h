@@ -57,34 +57,49 @@ void store_kv(KvType type, uint8_t* out, const float* x, int n) {
   }
 }
 
-/// Eight values from `i` on of a stored row, the last ones 0 where the row ends before.
-ONDOL_VEC Vec::F32 load_kv(KvType type, const uint8_t* row, int i, int n) {
-  if (type == KvType::kQ8_0) {
-    const uint8_t* block = row + i / 32 * 34;
-    return Vec::fmul(Vec::load_i8(block + 2 + i % 32), Vec::splat_f(Vec::f16(block)));
-  }
-  const int width = type == KvType::kF16 ? 2 : 4;
-  uint8_t last[32] = {};
-  const uint8_t* p = row + i * width;
-  if (i + 8 > n) {
-    std::memcpy(last, p, static_cast<size_t>((n - i) * width));
-    p = last;
-  }
-  return type == KvType::kF16 ? Vec::load_f16(p) : Vec::load_f32(p);
-}
-
 ONDOL_VEC int row_bytes(KvType type, int dim) {
   return type == KvType::kF16 ? dim * 2 : type == KvType::kQ8_0 ? dim / 32 * 34 : dim * 4;
+}
+
+/// One stored row as floats; the last vector is filled up with zeros.
+template <KvType kType>
+ONDOL_VEC void unpack_row(const uint8_t* row, int dim, float* out) {
+  if constexpr (kType == KvType::kQ8_0) {
+    for (int i = 0; i < dim; i += 32, row += 34) {
+      const auto step = Vec::splat_f(Vec::f16(row));
+#pragma GCC unroll 4
+      for (int j = 0; j < 32; j += 8)
+        Vec::fstore(out + i + j, Vec::fmul(Vec::load_i8(row + 2 + j), step));
+    }
+  } else {
+    constexpr int kBytes = kType == KvType::kF16 ? 2 : 4;
+    const auto load = [](const uint8_t* p) {
+      if constexpr (kType == KvType::kF16) return Vec::load_f16(p);
+      return Vec::load_f32(p);
+    };
+    int i = 0;
+    for (; i + 8 <= dim; i += 8) Vec::fstore(out + i, load(row + i * kBytes));
+    if (i < dim) {
+      uint8_t last[32] = {};
+      std::memcpy(last, row + i * kBytes, static_cast<size_t>((dim - i) * kBytes));
+      Vec::fstore(out + i, load(last));
+    }
+  }
 }
 
 template <KvType kType>
 void unpack_rows(const uint8_t* page, int first, int end, int dim, float* out) {
   const int width = (dim + 7) / 8 * 8;
   for (int slot = first; slot < end; ++slot) {
-    const uint8_t* row = page + slot * row_bytes(kType, dim);
-    for (int i = 0; i < dim; i += 8)
-      Vec::fstore(out + slot * width + i, load_kv(kType, row, i, dim));
+    unpack_row<kType>(page + slot * row_bytes(kType, dim), dim, out + slot * width);
   }
+}
+
+/// Starts to fetch a page while the one before is worked on: the hardware does not see that pages
+/// follow each other.
+ONDOL_VEC void fetch_page(KvType type, const uint8_t* page, int dim) {
+  const int bytes = kPageTokens * row_bytes(type, dim);
+  for (int i = 0; i < bytes; i += 64) __builtin_prefetch(page + i);
 }
 
 /// Slots [first, end) of a page as floats, padded with zeros to whole vectors.
@@ -179,6 +194,8 @@ void softmax_part(float* scores, const AttentionQuery& query, float scale_factor
 
 ONDOL_VEC void score_page(const AttentionTask& t, int page, Slots all, float* keys) {
   const int width = (t.dim_k + 7) / 8 * 8;
+  if (page + 1 < kChunkPages && t.k_pages[page + 1] != nullptr)
+    fetch_page(t.type_k, t.k_pages[page + 1], t.dim_k);
   unpack_page(t.type_k, t.k_pages[page], all.first, all.end, t.dim_k, keys);
   for (int n = 0; n < t.n_queries; ++n) {
     const Slots slots = slots_of(t.queries[n].lo, t.queries[n].hi, page);
@@ -191,6 +208,8 @@ ONDOL_VEC void score_page(const AttentionTask& t, int page, Slots all, float* ke
 
 ONDOL_VEC void value_page(const AttentionTask& t, int page, Slots all, float* values) {
   const int width = (t.dim_v + 7) / 8 * 8;
+  if (page + 1 < kChunkPages && t.v_pages[page + 1] != nullptr)
+    fetch_page(t.type_v, t.v_pages[page + 1], t.dim_v);
   unpack_page(t.type_v, t.v_pages[page], all.first, all.end, t.dim_v, values);
   for (int n = 0; n < t.n_queries; ++n) {
     const Slots slots = slots_of(t.queries[n].lo, t.queries[n].hi, page);

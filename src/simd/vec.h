@@ -36,10 +36,20 @@
 //           select(mask, yes, no) copysign(magnitude, sign) · load_f32, load_f16, load_bf16,
 //           store_f16: 8 values at any address
 //   F32     splat_f16(p) one half in all lanes ·
-//           scale_and_offset(p, scale, offset) two halves: the first in all lanes, the second in one
-//           with zeros beside it · fms(a, b, c) = a b - c
+//           scale_and_offset(p, scale, offset) two halves: the first in all lanes, the second in
+//           one with zeros beside it · fms(a, b, c) = a b - c
 //   float   f16(p) one half · reduce(a) = ((a0+a1)+(a2+a3)) + ((a4+a5)+(a6+a7)) · reduce_max(a)
 //   F32     reduce8(a): lane i = reduce(a[i])
 #pragma once
 
+// Sanitizers put so much into each function that forcing all of them into one makes compilers take
+// many minutes.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(undefined_behavior_sanitizer)
+#define ONDOL_VEC static inline
+#endif
+#endif
+#ifndef ONDOL_VEC
 #define ONDOL_VEC [[gnu::always_inline]] static inline
+#endif
