@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "tokenizer/utf8.h"
@@ -20,6 +21,7 @@ int combining_class(char32_t value) {
 // utf8proc_decompose() orders marks by bubbling, quadratic in a run of them; a stable sort gives
 // the same order.
 void order_marks(std::u32string& text) {
+  std::vector<std::tuple<int, size_t, char32_t>> marks;
   for (size_t at = 0; at < text.size();) {
     if (combining_class(text[at]) == 0) {
       ++at;
@@ -28,9 +30,10 @@ void order_marks(std::u32string& text) {
     size_t end = at;
     while (end < text.size() && combining_class(text[end]) != 0) ++end;
     if (end - at > 1) {
-      std::stable_sort(
-          text.begin() + static_cast<ptrdiff_t>(at), text.begin() + static_cast<ptrdiff_t>(end),
-          [](char32_t a, char32_t b) { return combining_class(a) < combining_class(b); });
+      marks.clear();
+      for (size_t i = at; i < end; ++i) marks.push_back({combining_class(text[i]), i, text[i]});
+      std::sort(marks.begin(), marks.end());  // by class, then by place
+      for (size_t i = at; i < end; ++i) text[i] = std::get<2>(marks[i - at]);
     }
     at = end;
   }
