@@ -80,9 +80,10 @@ std::string to_nfc(std::string_view text) {
   }
   order_marks(points);
   std::vector<utf8proc_int32_t> buffer(points.begin(), points.end());
-  const auto length =
-      utf8proc_normalize_utf32(buffer.data(), static_cast<utf8proc_ssize_t>(buffer.size()),
-                               static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): the options are bits
+  constexpr auto kCompose = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+  const auto length = utf8proc_normalize_utf32(
+      buffer.data(), static_cast<utf8proc_ssize_t>(buffer.size()), kCompose);
   assert(length >= 0);
   std::string out;
   out.reserve(text.size());
