@@ -1,6 +1,7 @@
 #include "tokenizer/added_tokens.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ondol::tokenizer {
 namespace {
@@ -15,8 +16,17 @@ size_t pair_at(std::string_view text, size_t at) {
 
 AddedTokens::AddedTokens(std::vector<Entry> entries) : entries_(std::move(entries)) {
   std::erase_if(entries_, [](const Entry& entry) { return entry.text.empty(); });
-  std::stable_sort(entries_.begin(), entries_.end(),
-                   [](const Entry& a, const Entry& b) { return a.text < b.text; });
+  // Sorted by text and then by place, so that of equal texts the first is the one that stays.
+  std::vector<size_t> order(entries_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const int compared = entries_[a].text.compare(entries_[b].text);
+    return compared != 0 ? compared < 0 : a < b;
+  });
+  std::vector<Entry> sorted;
+  sorted.reserve(order.size());
+  for (const size_t place : order) sorted.push_back(entries_[place]);
+  entries_ = std::move(sorted);
   const auto same = [](const Entry& a, const Entry& b) { return a.text == b.text; };
   entries_.erase(std::unique(entries_.begin(), entries_.end(), same), entries_.end());
   for (const Entry& entry : entries_) {

@@ -213,11 +213,15 @@ std::vector<TokenId> FileTokenizer::encode(std::string_view text, EncodeOptions 
   }
   std::vector<TokenId> out;
   out.reserve(text.size() / 4 + 8);
-  if (options.add_special && add_bos()) out.push_back(*vocab_.bos);
+  const TokenId bos = options.add_special && add_bos_ ? vocab_.bos.value_or(-1) : -1;
+  const TokenId eos = options.add_special && add_eos_ ? vocab_.eos.value_or(-1) : -1;
+  if (bos >= 0) out.push_back(bos);
   encode_parts(text, options.parse_special ? trusted_ : always_, out);
-  if (options.add_special && add_eos()) {
-    out.push_back(*vocab_.eos);
-  } else if (options.add_special && vocab_.add_sep.value_or(false) && vocab_.sep) {
+  // A template that writes the BOS itself gets one, not two.
+  if (bos >= 0 && out.size() > 1 && out[0] == out[1]) out.erase(out.begin());
+  if (eos >= 0) {
+    out.push_back(eos);
+  } else if (options.add_special && vocab_.sep && vocab_.add_sep.value_or(false)) {
     out.push_back(*vocab_.sep);
   }
   return out;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "tokenizer/utf8.h"
@@ -20,6 +21,7 @@ int combining_class(char32_t value) {
 // utf8proc_decompose() orders marks by bubbling, quadratic in a run of them; a stable sort gives
 // the same order.
 void order_marks(std::u32string& text) {
+  std::vector<std::tuple<int, size_t, char32_t>> marks;
   for (size_t at = 0; at < text.size();) {
     if (combining_class(text[at]) == 0) {
       ++at;
@@ -28,9 +30,10 @@ void order_marks(std::u32string& text) {
     size_t end = at;
     while (end < text.size() && combining_class(text[end]) != 0) ++end;
     if (end - at > 1) {
-      std::stable_sort(
-          text.begin() + static_cast<ptrdiff_t>(at), text.begin() + static_cast<ptrdiff_t>(end),
-          [](char32_t a, char32_t b) { return combining_class(a) < combining_class(b); });
+      marks.clear();
+      for (size_t i = at; i < end; ++i) marks.push_back({combining_class(text[i]), i, text[i]});
+      std::sort(marks.begin(), marks.end());  // by class, then by place
+      for (size_t i = at; i < end; ++i) text[i] = std::get<2>(marks[i - at]);
     }
     at = end;
   }
@@ -77,9 +80,10 @@ std::string to_nfc(std::string_view text) {
   }
   order_marks(points);
   std::vector<utf8proc_int32_t> buffer(points.begin(), points.end());
-  const auto length =
-      utf8proc_normalize_utf32(buffer.data(), static_cast<utf8proc_ssize_t>(buffer.size()),
-                               static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): the options are bits
+  constexpr auto kCompose = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+  const auto length = utf8proc_normalize_utf32(
+      buffer.data(), static_cast<utf8proc_ssize_t>(buffer.size()), kCompose);
   assert(length >= 0);
   std::string out;
   out.reserve(text.size());

@@ -220,9 +220,7 @@ void append_spelt(std::string& out, std::string_view text, TokenKind kind, Spell
     out.append(text);
   } else if (spelling == Spelling::kByteAlphabet) {
     if (!append_from_byte_alphabet(out, text)) out.append(text);
-  } else if (spelling == Spelling::kSpaceMark) {
-    append_with_spaces(out, text);
-  } else if (marked) {
+  } else if (spelling == Spelling::kSpaceMark || marked) {
     append_with_spaces(out, text);
   } else if (text.starts_with("##")) {
     out.append(text.substr(2));
