@@ -115,7 +115,7 @@ check_rust() {
   if command -v rustup >/dev/null; then
     rustup toolchain install stable --profile minimal >"$log" 2>&1 </dev/null && rustup default stable >>"$log" 2>&1
   else
-    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs -o "$root/build/rustup-init.sh" 2>"$log" &&
+    curl --proto '=https' --tlsv1.2 -sSf https://static.rust-lang.org/rustup/rustup-init.sh -o "$root/build/rustup-init.sh" 2>"$log" &&
       sh "$root/build/rustup-init.sh" -y --profile minimal --no-modify-path >>"$log" 2>&1 </dev/null
   fi || { show_tail "$log" && die "rustup could not install Rust: is the network there? See $log"; }
   export PATH="$HOME/.cargo/bin:$PATH"
