@@ -213,8 +213,11 @@ std::vector<TokenId> FileTokenizer::encode(std::string_view text, EncodeOptions 
   }
   std::vector<TokenId> out;
   out.reserve(text.size() / 4 + 8);
-  if (options.add_special && add_bos()) out.push_back(*vocab_.bos);
+  const bool wants_bos = options.add_special && add_bos();
+  if (wants_bos) out.push_back(*vocab_.bos);
   encode_parts(text, options.parse_special ? trusted_ : always_, out);
+  // A template that writes the BOS itself gets one, not two.
+  if (wants_bos && out.size() > 1 && out[0] == out[1]) out.erase(out.begin());
   if (options.add_special && add_eos()) {
     out.push_back(*vocab_.eos);
   } else if (options.add_special && vocab_.add_sep.value_or(false) && vocab_.sep) {

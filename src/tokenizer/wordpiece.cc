@@ -17,7 +17,8 @@ utf8proc_category_t category(char32_t value) {
   return static_cast<utf8proc_category_t>(utf8proc_category(static_cast<utf8proc_int32_t>(value)));
 }
 
-// Control, format and private code points go; tab and line ends are white space, and unassigned ones stay.
+// Control, format and private code points go; tab and line ends are white space, and unassigned
+// ones stay.
 bool is_dropped(char32_t c) {
   if (c == 0 || c == 0xFFFD) return true;
   if (c == '\t' || c == '\n' || c == '\r') return false;
