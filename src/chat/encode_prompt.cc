@@ -9,7 +9,9 @@ namespace ondol::chat {
 
 using tokenizer::TokenId;
 
-void ControlTokens::Free::operator()(OndolControls* controls) const { ondol_controls_free(controls); }
+void ControlTokens::Free::operator()(OndolControls* controls) const {
+  ondol_controls_free(controls);
+}
 
 ControlTokens::ControlTokens(const tokenizer::Tokenizer& tokenizer) {
   for (TokenId id = 0; id < tokenizer.n_tokens(); ++id) {
@@ -21,7 +23,9 @@ ControlTokens::ControlTokens(const tokenizer::Tokenizer& tokenizer) {
   prepare();
 }
 
-ControlTokens::ControlTokens(std::unordered_map<std::string, TokenId> ids) : ids_(std::move(ids)) { prepare(); }
+ControlTokens::ControlTokens(std::unordered_map<std::string, TokenId> ids) : ids_(std::move(ids)) {
+  prepare();
+}
 
 void ControlTokens::prepare() {
   std::set<size_t, std::greater<>> lengths;
@@ -50,13 +54,14 @@ ControlTokens::Match ControlTokens::match(std::string_view text, size_t at) cons
   return {};
 }
 
-std::vector<TokenId> encode_prompt(const tokenizer::Tokenizer& tokenizer, const ControlTokens& controls,
-                                   const Prompt& prompt) {
+std::vector<TokenId> encode_prompt(const tokenizer::Tokenizer& tokenizer,
+                                   const ControlTokens& controls, const Prompt& prompt) {
   const std::string_view text = prompt.text;
   std::vector<TokenId> ids;
   const auto plain = [&](size_t begin, size_t end) {
     if (begin < end) {
-      std::ranges::copy(tokenizer.encode(text.substr(begin, end - begin), {}), std::back_inserter(ids));
+      std::ranges::copy(tokenizer.encode(text.substr(begin, end - begin), {}),
+                        std::back_inserter(ids));
     }
   };
   size_t begin = 0;
@@ -68,7 +73,8 @@ std::vector<TokenId> encode_prompt(const tokenizer::Tokenizer& tokenizer, const 
     }
     const ControlTokens::Match match = controls.match(text, at);
     bool clashes = false;
-    for (auto span = untrusted; span != prompt.untrusted.end() && span->begin < at + match.length; ++span) {
+    for (auto span = untrusted; span != prompt.untrusted.end() && span->begin < at + match.length;
+         ++span) {
       clashes |= at < span->end;
     }
     if (match.length == 0 || clashes) {

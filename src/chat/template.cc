@@ -25,7 +25,9 @@ class RustResult {
   RustResult& operator=(const RustResult&) = delete;
 
   bool ok() const { return result_.kind == ONDOL_OK; }
-  std::string text() const { return {reinterpret_cast<const char*>(result_.text), result_.text_size}; }
+  std::string text() const {
+    return {reinterpret_cast<const char*>(result_.text), result_.text_size};
+  }
   TemplateFailure failure() const {
     return {static_cast<FailureKind>(result_.kind), text(), static_cast<int>(result_.line)};
   }
@@ -46,8 +48,8 @@ std::string local_now() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm local{};
   localtime_r(&now, &local);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday,
-                     local.tm_hour, local.tm_min, local.tm_sec);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", local.tm_year + 1900, local.tm_mon + 1,
+                     local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
 }
 
 }  // namespace
@@ -56,21 +58,29 @@ Error TemplateFailure::error() const {
   const std::string place = line > 0 ? fmt::format(", line {}", line) : "";
   switch (kind) {
     case FailureKind::kSyntax:
-      return {ErrorKind::kRefused, fmt::format("the chat template{} cannot be compiled: {}", place, message)};
+      return {ErrorKind::kRefused,
+              fmt::format("the chat template{} cannot be compiled: {}", place, message)};
     case FailureKind::kRaise:
-      return {ErrorKind::kUsage, fmt::format("the chat template refuses these messages: {}", message)};
+      return {ErrorKind::kUsage,
+              fmt::format("the chat template refuses these messages: {}", message)};
     case FailureKind::kLimit:
-      return {ErrorKind::kRefused, fmt::format("the chat template{} was stopped: {}", place, message)};
-    case FailureKind::kApi: return {ErrorKind::kUsage, message};
+      return {ErrorKind::kRefused,
+              fmt::format("the chat template{} was stopped: {}", place, message)};
+    case FailureKind::kApi:
+      return {ErrorKind::kUsage, message};
     case FailureKind::kUndefined:
     case FailureKind::kRuntime:
-      return {ErrorKind::kUsage, fmt::format("the chat template{} failed on these messages: {}", place, message)};
-    case FailureKind::kInternal: break;
+      return {ErrorKind::kUsage,
+              fmt::format("the chat template{} failed on these messages: {}", place, message)};
+    case FailureKind::kInternal:
+      break;
   }
   return {ErrorKind::kFailed, message};
 }
 
-void ChatTemplate::Free::operator()(OndolTemplate* compiled) const { ondol_template_free(compiled); }
+void ChatTemplate::Free::operator()(OndolTemplate* compiled) const {
+  ondol_template_free(compiled);
+}
 
 std::expected<ChatTemplate, TemplateFailure> ChatTemplate::try_compile(std::string_view source) {
   OndolTemplate* compiled = nullptr;
@@ -94,17 +104,19 @@ Result<ChatTemplate> ChatTemplate::compile(std::string_view source) {
 Result<ChatTemplate> ChatTemplate::of_model(std::optional<std::string_view> source) {
   if (!source || source->empty()) {
     return usage_error(
-        "this model has no chat template (tokenizer.chat_template): give one with --template FILE, or send the text as it "
+        "this model has no chat template (tokenizer.chat_template): give one with --template FILE, "
+        "or send the text as it "
         "is with --raw");
   }
   return compile(*source);
 }
 
-std::expected<Prompt, TemplateFailure> ChatTemplate::try_render(std::string_view request_json,
-                                                                const ControlTokens* controls) const {
+std::expected<Prompt, TemplateFailure> ChatTemplate::try_render(
+    std::string_view request_json, const ControlTokens* controls) const {
   const std::string now = local_now();
-  const RustResult result(ondol_template_render(compiled_.get(), bytes(request_json), bytes(now),
-                                                controls == nullptr ? nullptr : controls->handle()));
+  const RustResult result(
+      ondol_template_render(compiled_.get(), bytes(request_json), bytes(now),
+                            controls == nullptr ? nullptr : controls->handle()));
   if (!result.ok()) {
     return std::unexpected(result.failure());
   }
@@ -119,7 +131,8 @@ Result<std::string> ChatTemplate::render(const boost::json::object& request) con
   return std::move(prompt->text);
 }
 
-Result<Prompt> ChatTemplate::render_prompt(const boost::json::object& request, const ControlTokens& controls) const {
+Result<Prompt> ChatTemplate::render_prompt(const boost::json::object& request,
+                                           const ControlTokens& controls) const {
   auto prompt = try_render(boost::json::serialize(request), &controls);
   if (!prompt) {
     return std::unexpected(prompt.error().error());

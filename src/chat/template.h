@@ -36,8 +36,8 @@ struct TemplateFailure {
   FailureKind kind = FailureKind::kInternal;
   std::string message;  ///< for kRaise the template's own words
   int line = 0;         ///< the template's line, from 1; 0 where there is none
-  /// As an error of the program: one sentence with the line. A template that cannot be compiled or that a bound stopped
-  /// is kRefused, everything else is the request's fault, kUsage.
+  /// As an error of the program: one sentence with the line. A template that cannot be compiled or
+  /// that a bound stopped is kRefused, everything else is the request's fault, kUsage.
   Error error() const;
 };
 
@@ -48,13 +48,14 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// A rendered prompt. `untrusted` are the places where the letters of a control token stand that came from the request
-/// (a message, a tool), in order: they have to be encoded as plain letters.
+/// A rendered prompt. `untrusted` are the places where the letters of a control token stand that
+/// came from the request (a message, a tool), in order: they have to be encoded as plain letters.
 struct Prompt {
   std::string text;
   std::vector<Span> untrusted;
-  /// False where the template looks into the text so closely that the places could not be told apart; then every place
-  /// of a control token that the request mentions is untrusted, also where the template wrote it.
+  /// False where the template looks into the text so closely that the places could not be told
+  /// apart; then every place of a control token that the request mentions is untrusted, also where
+  /// the template wrote it.
   bool aligned = true;
 };
 
@@ -85,27 +86,32 @@ class ControlTokens {
   std::unique_ptr<OndolControls, Free> handle_;
 };
 
-/// A model's chat template (Jinja), which behaves as under Hugging Face's `apply_chat_template`. Templates are not
-/// trusted: work, memory, output and nesting are bounded, and nothing of the machine can be reached.
+/// A model's chat template (Jinja), which behaves as under Hugging Face's `apply_chat_template`.
+/// Templates are not trusted: work, memory, output and nesting are bounded, and nothing of the
+/// machine can be reached.
 class ChatTemplate {
  public:
   /// Compiles a template. kRefused names the line.
   static Result<ChatTemplate> compile(std::string_view source);
   /// The same with the failure taken apart.
   static std::expected<ChatTemplate, TemplateFailure> try_compile(std::string_view source);
-  /// The template that a model file carries. A model without one is a usage error that says what to do instead: a
-  /// guessed format would give worse answers without anybody noticing.
+  /// The template that a model file carries. A model without one is a usage error that says what to
+  /// do instead: a guessed format would give worse answers without anybody noticing.
   static Result<ChatTemplate> of_model(std::optional<std::string_view> source);
 
-  /// Renders `{"messages": […], "tools": […], "options": {…}, "date": "2026-03-04T09:26:53"}`. `options` become the
-  /// template's variables (add_generation_prompt, enable_thinking, bos_token, …), but for continue_final_message.
-  /// Options whose names end in `_token` are taken for the model's own tokens: never pass a client's through. A missing
-  /// date is the local time. `{"context": {…}}` in the place of all that gives the variables as they are.
+  /// Renders `{"messages": […], "tools": […], "options": {…}, "date": "2026-03-04T09:26:53"}`.
+  /// `options` become the template's variables (add_generation_prompt, enable_thinking, bos_token,
+  /// …), but for continue_final_message. Options whose names end in `_token` are taken for the
+  /// model's own tokens: never pass a client's through. A missing date is the local time.
+  /// `{"context": {…}}` in the place of all that gives the variables as they are.
   Result<std::string> render(const boost::json::object& request) const;
   /// The same, with the places of control tokens that came from the request.
-  Result<Prompt> render_prompt(const boost::json::object& request, const ControlTokens& controls) const;
-  /// The same for a request's JSON text, whose numbers stay as they are written. `controls` may be null.
-  std::expected<Prompt, TemplateFailure> try_render(std::string_view request_json, const ControlTokens* controls) const;
+  Result<Prompt> render_prompt(const boost::json::object& request,
+                               const ControlTokens& controls) const;
+  /// The same for a request's JSON text, whose numbers stay as they are written. `controls` may be
+  /// null.
+  std::expected<Prompt, TemplateFailure> try_render(std::string_view request_json,
+                                                    const ControlTokens* controls) const;
 
  private:
   struct Free {
@@ -114,17 +120,20 @@ class ChatTemplate {
   std::unique_ptr<OndolTemplate, Free> compiled_;
 };
 
-/// A prompt's ids. Control tokens that the template wrote become their ids; everything between two of them is encoded as
-/// one text, in which control tokens' letters are plain letters. No BOS or EOS is added: the template writes them.
-std::vector<tokenizer::TokenId> encode_prompt(const tokenizer::Tokenizer& tokenizer, const ControlTokens& controls,
-                                              const Prompt& prompt);
+/// A prompt's ids. Control tokens that the template wrote become their ids; everything between two
+/// of them is encoded as one text, in which control tokens' letters are plain letters. No BOS or
+/// EOS is added: the template writes them.
+std::vector<tokenizer::TokenId> encode_prompt(const tokenizer::Tokenizer& tokenizer,
+                                              const ControlTokens& controls, const Prompt& prompt);
 
-/// One line of `ondol render`: a request as JSON text (see ChatTemplate::render) to the prompt as a JSON string, or to
+/// One line of `ondol render`: a request as JSON text (see ChatTemplate::render) to the prompt as a
+/// JSON string, or to
 /// `{"error": "…"}`. Broken JSON and broken UTF-8 are errors like any other.
 std::string render_line(const ChatTemplate& chat_template, std::string_view json_line);
 
-/// Clients send the arguments of a tool call as JSON text, templates want them as an object: parses, in `request`, each
-/// `messages[i].tool_calls[j].function.arguments` that is the text of a JSON object. Other texts stay.
+/// Clients send the arguments of a tool call as JSON text, templates want them as an object:
+/// parses, in `request`, each `messages[i].tool_calls[j].function.arguments` that is the text of a
+/// JSON object. Other texts stay.
 void parse_tool_arguments(boost::json::object& request);
 
 }  // namespace ondol::chat

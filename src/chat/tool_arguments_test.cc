@@ -8,7 +8,9 @@ namespace ondol::chat {
 namespace {
 
 boost::json::object with_arguments(std::string_view arguments) {
-  return {{"messages", {{{"role", "assistant"}, {"tool_calls", {{{"function", {{"arguments", arguments}}}}}}}}}};
+  return {
+      {"messages",
+       {{{"role", "assistant"}, {"tool_calls", {{{"function", {{"arguments", arguments}}}}}}}}}};
 }
 
 const boost::json::value& arguments_of(const boost::json::object& request) {
@@ -28,7 +30,8 @@ TEST(ToolArguments, ObjectsAreParsedAndOtherTextsStay) {
 
 TEST(ToolArguments, OddShapesAreLeftAlone) {
   for (const std::string_view text :
-       {"{}", R"({"messages": 1})", R"({"messages": [1, {}, {"tool_calls": 1}, {"tool_calls": [1, {"function": 2}]}]})"}) {
+       {"{}", R"({"messages": 1})",
+        R"({"messages": [1, {}, {"tool_calls": 1}, {"tool_calls": [1, {"function": 2}]}]})"}) {
     auto request = boost::json::parse(text).as_object();
     parse_tool_arguments(request);
     EXPECT_EQ(request, boost::json::parse(text).as_object());
