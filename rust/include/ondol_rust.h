@@ -1,6 +1,6 @@
-/* The C ABI of the crate in rust/: chat templates. Thread rule: templates and controls are immutable and may be used
- * from any thread; a result belongs to its caller. Nothing here reads files, the environment or the clock, and no panic
- * comes through. */
+/* The C ABI of the crate in rust/: chat templates. Thread rule: templates and controls are
+ * immutable and may be used from any thread; a result belongs to its caller. Nothing here reads
+ * files, the environment or the clock, and no panic comes through. */
 #ifndef ONDOL_RUST_H_
 #define ONDOL_RUST_H_
 
@@ -41,15 +41,16 @@ typedef struct OndolResult {
   uint32_t line; /* the template's line of the error, from 1; 0 where there is none */
   uint8_t* text; /* the rendered text, or the error's message */
   size_t text_size;
-  OndolRange* untrusted; /* control tokens in the text whose letters came from the request, in order */
+  OndolRange*
+      untrusted; /* control tokens in the text whose letters came from the request, in order */
   size_t untrusted_size;
   bool aligned; /* false: the places are a cautious guess, see rust/src/prompt.rs */
 } OndolResult;
 
 /* On success *out holds the template, to be given back with ondol_template_free. */
 OndolResult ondol_template_compile(OndolBytes source, OndolTemplate** out);
-/* Renders a request, a JSON object. `now` (2026-03-04T09:26:53, local; may be empty) is for one without a date.
- * `controls` may be null. */
+/* Renders a request, a JSON object. `now` (2026-03-04T09:26:53, local; may be empty) is for one
+ * without a date. `controls` may be null. */
 OndolResult ondol_template_render(const OndolTemplate* source, OndolBytes request, OndolBytes now,
                                   const OndolControls* controls);
 void ondol_template_free(OndolTemplate* source);
