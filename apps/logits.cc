@@ -29,7 +29,8 @@ Result<void> write_logits(engine::Engine& engine, std::span<const int32_t> token
   auto file = env.open_writable(partial, WriteMode::kTruncate);
   if (!file) return propagate(file);
   const auto columns = static_cast<size_t>(engine.model().config().n_vocab);
-  auto done = (*file)->append(std::as_bytes(std::span(npy_header(tokens.size(), columns))));
+  const std::string header = npy_header(tokens.size(), columns);
+  auto done = (*file)->append(std::as_bytes(std::span(header.data(), header.size())));
   if (done) {
     done = engine.evaluate(tokens, [&](int, kernels::Rows logits) -> Result<void> {
       if (interrupted()) return std::unexpected(interruption());

@@ -260,6 +260,11 @@ double Sampler::weigh(std::span<const float> logits) {
   candidates_.clear();
   const float top = largest(logits).second;
   if (top == kNever) return 0;
+  // If min-p is the only filter to come, what it would drop need not be weighed (with room for
+  // rounding).
+  const bool only_min_p = params_.min_p > 0 && params_.typical_p == 1 && params_.top_p == 1;
+  const double least =
+      only_min_p ? std::max(kNegligible, std::log(params_.min_p) - 1e-9) : kNegligible;
   double total = 0;
   const auto consider = [&](int32_t token, float logit) {
     // Infinity minus infinity is no number: the tokens at plus infinity weigh the same, all others
@@ -267,7 +272,7 @@ double Sampler::weigh(std::span<const float> logits) {
     const double x = logit == top ? 0
                                   : (static_cast<double>(logit) - static_cast<double>(top)) /
                                         params_.temperature;
-    if (!(x >= kNegligible)) return;
+    if (!(x >= least)) return;
     candidates_.push_back({token, logit, std::exp(x)});
     total += candidates_.back().weight;
   };

@@ -25,9 +25,8 @@ Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path,
   const auto isa = simd::choose_isa(options.isa);
   if (!isa) return propagate(isa);
 
-  std::unique_ptr<Engine> engine(new Engine);
+  std::unique_ptr<Engine> engine(new Engine(*file));
   engine->options_ = options;
-  engine->file_ = *file;
   engine->tokenizer_ = std::move(*tokenizer);
   engine->isa_ = *isa;
   MemoryShape shape{.n_sequences = options.n_sequences,

@@ -104,7 +104,7 @@ class Engine {
     int n_max = 0;  // tokens in all when it ends
   };
 
-  Engine() = default;
+  explicit Engine(gguf::File file) : file_(std::move(file)) {}
   Result<void> check_prompt(std::span<const int32_t> prompt) const;
   void admit();
   std::vector<scheduler::Slice> schedule() const;

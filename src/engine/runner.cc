@@ -5,6 +5,8 @@
 #include <cassert>
 #include <limits>
 
+#include "kernels/cpu_ops.h"
+
 namespace ondol::engine {
 namespace {
 

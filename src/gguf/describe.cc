@@ -40,7 +40,9 @@ std::vector<TypeShare> quant_mix(const File& file) {
   }
   std::vector<TypeShare> mix;
   for (const auto& [type, share] : shares) mix.push_back(share);
-  std::ranges::stable_sort(mix, std::greater{}, &TypeShare::bytes);
+  std::ranges::sort(mix, [](const TypeShare& a, const TypeShare& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.type < b.type;
+  });
   return mix;
 }
 

@@ -91,7 +91,7 @@ ONDOL_VEC void block_tile(const MatmulTask& t, int64_t row, int column) {
   }
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c)
-      put_result(t, row + r, column + c, Vec::reduce(sums[r][c].lanes) + sums[r][c].offset);
+      put_result(t, row + r, column + c, Vec::reduce(sums[r][c].lanes));
   }
 }
 

@@ -3,20 +3,20 @@
 // How a quantised format multiplies. A format's header (q4_1.h) has, beside its block, one template
 //
 //   template <class V> struct DotQ4_1 {
-//     using Block = BlockQ4_1;                          // bytes only, so that it may lie at any
-//     address static constexpr ActKind kActs = ActKind::kBlocks32; struct Weights { ... }; // a
-//     block, unpacked: V::Bytes, scales, ... static Weights unpack(const Block& block); static void
-//     add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum);
-//   };                                                  // adds block i of the row times block i of
-//   x
+//     using Block = BlockQ4_1;   // bytes only, so that it may lie at any address
+//     static constexpr ActKind kActs = ActKind::kBlocks32;
+//     struct Weights { ... };    // a block, unpacked: V::Bytes, scales, ...
+//     static Weights unpack(const Block& block);
+//     // Adds block i of the row times block i of x.
+//     static void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum);
+//   };
 //
 // over the vector vocabulary V (simd/vec.h), and a line in quant/dots.h. The matmul driver unpacks
 // a block once and adds it to several columns, block after block in order.
 //
 // Bit-exactness rests on two rules. Within a block all products are summed in integers, exactly, so
 // their order does not matter; across blocks `add` changes each lane of the sum by the same
-// operations in the same order, whatever else is computed beside it. The end is V::reduce(lanes) +
-// offset.
+// operations in the same order, whatever else is computed beside it. The end is V::reduce(lanes).
 #pragma once
 
 #include <cstdint>
@@ -40,18 +40,35 @@ struct Acts {
   const float* offsets = nullptr;  ///< kBlocks32 only: scale * sum of the block's 32 q
 };
 
-/// An output on its way: lane j gathers bytes 4j .. 4j+3 of every 32; offset is for what has no
-/// lanes (minima).
+/// An output on its way: lane j gathers bytes 4j .. 4j+3 of every 32, one of them offsets too.
 template <class V>
 struct Sum {
   typename V::F32 lanes = V::fzero();
-  float offset = 0.0f;
 };
 
-/// lanes += dot * scale, the step that ends a block.
+/// lanes += dot * (weight * act), the step that ends a block: the scales of its two sides, the
+/// first in all lanes.
 template <class V>
-ONDOL_VEC void add_scaled(Sum<V>& sum, typename V::I32 dot, float scale) {
-  sum.lanes = V::fma(V::to_f32(dot), V::splat_f(scale), sum.lanes);
+ONDOL_VEC void add_scaled(Sum<V>& sum, typename V::I32 dot, typename V::F32 weight, float act) {
+  sum.lanes = V::fma(V::to_f32(dot), V::fmul(weight, V::splat_f(act)), sum.lanes);
+}
+
+/// The same for a block whose codes were lifted by kLift so that they are unsigned:
+/// `offset`, the sum of its activations, goes back out of the eight lanes.
+template <int kLift, class V>
+ONDOL_VEC void add_lifted(Sum<V>& sum, typename V::I32 dot, typename V::F32 weight, float act,
+                          float offset) {
+  auto out = V::splat_f(offset);
+  if constexpr (kLift != 8) out = V::fmul(out, V::splat_f(static_cast<float>(kLift) / 8));
+  const auto lowered = V::fms(V::to_f32(dot), V::splat_f(act), out);
+  sum.lanes = V::fma(weight, lowered, sum.lanes);
+}
+
+/// What a format adds to all weights of a block: `weight` is zero but in one lane, `offset` the sum
+/// of the block's activations.
+template <class V>
+ONDOL_VEC void add_offset(Sum<V>& sum, typename V::F32 weight, float offset) {
+  sum.lanes = V::fma(weight, V::splat_f(offset), sum.lanes);
 }
 
 }  // namespace ondol::quant

@@ -20,7 +20,7 @@ void dot_columns(const DotCall& call, int column) {
     const auto weights = Dot::unpack(block);
     for (int c = 0; c < C; ++c) Dot::add(weights, call.acts[column + c], i, sums[c]);
   }
-  for (int c = 0; c < C; ++c) call.out[column + c] = V::reduce(sums[c].lanes) + sums[c].offset;
+  for (int c = 0; c < C; ++c) call.out[column + c] = V::reduce(sums[c].lanes);
 }
 
 template <class V, class Dot>

@@ -26,16 +26,16 @@ struct DotIQ4_NL {
   static constexpr ActKind kActs = ActKind::kBlocks32;
   struct Weights {
     typename V::Bytes q;
-    float d;
+    typename V::F32 d;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
-    return {V::lookup(kIq4Levels, V::nibbles(block.quants)), V::f16(block.d)};
+    return {V::lookup(kIq4Levels, V::nibbles(block.quants)), V::splat_f16(block.d)};
   }
 
   ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
     const auto dot = V::dot_i8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_scaled(sum, dot, w.d * x.scales[i]);
+    add_scaled(sum, dot, w.d, x.scales[i]);
   }
 };
 

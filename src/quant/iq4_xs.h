@@ -33,7 +33,7 @@ struct DotIQ4_XS {
   struct Weights {
     typename V::Bytes q[8];
     typename V::Factors scales;
-    float d;
+    typename V::F32 d;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
@@ -43,7 +43,7 @@ struct DotIQ4_XS {
       w.q[j] = V::lookup(kIq4Levels, V::nibbles(block.quants + 16 * j));
     }
     w.scales = V::factors(unpack_scales(block));
-    w.d = V::f16(block.d);
+    w.d = V::splat_f16(block.d);
     return w;
   }
 
@@ -54,7 +54,7 @@ struct DotIQ4_XS {
     for (int j = 0; j < 8; ++j) {
       dot = V::dot_i8_scaled(dot, w.q[j], V::load(q + 32 * j), V::pick(w.scales, j, j));
     }
-    add_scaled(sum, dot, w.d * x.scales[i]);
+    add_scaled(sum, dot, w.d, x.scales[i]);
   }
 
  private:

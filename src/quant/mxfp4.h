@@ -30,20 +30,19 @@ struct DotMXFP4 {
   static constexpr ActKind kActs = ActKind::kBlocks32;
   struct Weights {
     typename V::Bytes q;
-    float d;
+    typename V::F32 d;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
     // Lifted by 12 the numbers are unsigned, which multiplies faster; `add` takes it back.
     static constexpr uint8_t kLifted[16] = {12, 13, 14, 15, 16, 18, 20, 24,
                                             12, 11, 10, 9,  8,  6,  4,  0};
-    return {V::lookup(kLifted, V::nibbles(block.quants)), half_scale(block.exponent)};
+    return {V::lookup(kLifted, V::nibbles(block.quants)), V::splat_f(half_scale(block.exponent))};
   }
 
   ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
     const auto dot = V::dot_u8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_scaled(sum, dot, w.d * x.scales[i]);
-    sum.offset += -12.0f * w.d * x.offsets[i];
+    add_lifted<12>(sum, dot, w.d, x.scales[i], x.offsets[i]);
   }
 
  private:

@@ -31,8 +31,8 @@ struct DotQ2_K {
     typename V::Bytes q[8];
     typename V::Factors scales[2];  ///< of sub-blocks 0 .. 7, 8 .. 15
     typename V::I16 mins;           ///< of each 16 values
-    float d;
-    float dmin;
+    typename V::F32 d;
+    typename V::F32 dmin;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
@@ -53,8 +53,8 @@ struct DotQ2_K {
     w.scales[1] = V::factors(packed[1] & kNibbles);
     const uint64_t mins[2] = {(packed[0] >> 4) & kNibbles, (packed[1] >> 4) & kNibbles};
     w.mins = V::i16_from_i8(mins);
-    w.d = V::f16(block.d);
-    w.dmin = V::f16(block.dmin);
+    w.d = V::splat_f16(block.d);
+    w.dmin = V::splat_f16(block.dmin);
     return w;
   }
 
@@ -66,9 +66,9 @@ struct DotQ2_K {
       const auto scale = V::pick(w.scales[j / 4], 2 * j % 8, 2 * j % 8 + 1);
       dot = V::dot_u8_scaled(dot, w.q[j], V::load(q + 32 * j), scale);
     }
-    add_scaled(sum, dot, w.d * x.scales[i]);
+    add_scaled(sum, dot, w.d, x.scales[i]);
     const auto below = V::dot_i16(V::izero(), w.mins, V::load_i16(x.sums + 16 * i));
-    add_scaled(sum, below, -w.dmin * x.scales[i]);
+    add_scaled(sum, below, w.dmin, -x.scales[i]);
   }
 };
 

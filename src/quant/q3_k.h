@@ -33,7 +33,7 @@ struct DotQ3_K {
     typename V::Bytes q[8];
     typename V::Factors scales[2];  ///< of sub-blocks 0 .. 7, 8 .. 15
     typename V::I16 factors;        ///< the same scales, for what q was lifted by
-    float d;
+    typename V::F32 d;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
@@ -59,7 +59,7 @@ struct DotQ3_K {
     w.scales[0] = V::factors(scales[0]);
     w.scales[1] = V::factors(scales[1]);
     w.factors = V::i16_from_i8(scales);
-    w.d = V::f16(block.d);
+    w.d = V::splat_f16(block.d);
     return w;
   }
 
@@ -71,9 +71,9 @@ struct DotQ3_K {
       const auto scale = V::pick(w.scales[j / 4], 2 * j % 8, 2 * j % 8 + 1);
       dot = V::dot_u8_scaled(dot, w.q[j], V::load(q + 32 * j), scale);
     }
-    add_scaled(sum, dot, w.d * x.scales[i]);
+    add_scaled(sum, dot, w.d, x.scales[i]);
     const auto lifted = V::dot_i16(V::izero(), w.factors, V::load_i16(x.sums + 16 * i));
-    add_scaled(sum, lifted, -4.0f * w.d * x.scales[i]);
+    add_scaled(sum, lifted, w.d, -4.0f * x.scales[i]);
   }
 
  private:

@@ -25,17 +25,16 @@ struct DotQ4_0 {
   static constexpr ActKind kActs = ActKind::kBlocks32;
   struct Weights {
     typename V::Bytes q;
-    float d;
+    typename V::F32 d;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
-    return {V::nibbles(block.quants), V::f16(block.d)};
+    return {V::nibbles(block.quants), V::splat_f16(block.d)};
   }
 
   ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
     const auto dot = V::dot_u8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_scaled(sum, dot, w.d * x.scales[i]);
-    sum.offset += -8.0f * w.d * x.offsets[i];
+    add_lifted<8>(sum, dot, w.d, x.scales[i], x.offsets[i]);
   }
 };
 

@@ -27,19 +27,17 @@ struct DotQ5_0 {
   static constexpr ActKind kActs = ActKind::kBlocks32;
   struct Weights {
     typename V::Bytes q;
-    float d;
+    typename V::F32 d;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
-    const auto fifth = V::and_(V::bits(block.high), V::splat(16));
-    const auto q = V::or_(V::nibbles(block.quants), fifth);
-    return {q, V::f16(block.d)};
+    const auto q = V::or_bits(V::nibbles(block.quants), block.high, 16);
+    return {q, V::splat_f16(block.d)};
   }
 
   ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
     const auto dot = V::dot_u8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_scaled(sum, dot, w.d * x.scales[i]);
-    sum.offset += -16.0f * w.d * x.offsets[i];
+    add_lifted<16>(sum, dot, w.d, x.scales[i], x.offsets[i]);
   }
 };
 

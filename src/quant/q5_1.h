@@ -28,20 +28,22 @@ struct DotQ5_1 {
   static constexpr ActKind kActs = ActKind::kBlocks32;
   struct Weights {
     typename V::Bytes q;
-    float d;
-    float m;
+    typename V::F32 d;
+    typename V::F32 m;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
-    const auto fifth = V::and_(V::bits(block.high), V::splat(16));
-    const auto q = V::or_(V::nibbles(block.quants), fifth);
-    return {q, V::f16(block.d), V::f16(block.m)};
+    const auto q = V::or_bits(V::nibbles(block.quants), block.high, 16);
+    Weights w;
+    w.q = q;
+    V::scale_and_offset(block.d, w.d, w.m);
+    return w;
   }
 
   ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
     const auto dot = V::dot_u8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_scaled(sum, dot, w.d * x.scales[i]);
-    sum.offset += w.m * x.offsets[i];
+    add_scaled(sum, dot, w.d, x.scales[i]);
+    add_offset(sum, w.m, x.offsets[i]);
   }
 };
 

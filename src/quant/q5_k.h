@@ -34,8 +34,8 @@ struct DotQ5_K {
     typename V::Bytes q[8];
     typename V::Factors scales;
     typename V::I16 mins;  ///< of each 16 values
-    float d;
-    float dmin;
+    typename V::F32 d;
+    typename V::F32 dmin;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
@@ -61,8 +61,8 @@ struct DotQ5_K {
     block.scales.unpack(scales, mins);
     w.scales = V::factors(scales);
     w.mins = V::i16_twice_from_i8(&mins);
-    w.d = V::f16(block.d);
-    w.dmin = V::f16(block.dmin);
+    w.d = V::splat_f16(block.d);
+    w.dmin = V::splat_f16(block.dmin);
     return w;
   }
 
@@ -73,9 +73,9 @@ struct DotQ5_K {
     for (int j = 0; j < 8; ++j) {
       dot = V::dot_u8_scaled(dot, w.q[j], V::load(q + 32 * j), V::pick(w.scales, j, j));
     }
-    add_scaled(sum, dot, w.d * x.scales[i]);
+    add_scaled(sum, dot, w.d, x.scales[i]);
     const auto below = V::dot_i16(V::izero(), w.mins, V::load_i16(x.sums + 16 * i));
-    add_scaled(sum, below, -w.dmin * x.scales[i]);
+    add_scaled(sum, below, w.dmin, -x.scales[i]);
   }
 };
 

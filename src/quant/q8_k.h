@@ -26,14 +26,16 @@ struct DotQ8_K {
   static constexpr ActKind kActs = ActKind::kBlocks256;
   struct Weights {
     typename V::Bytes q[8];
-    float d;
+    typename V::F32 d;
   };
 
   ONDOL_VEC Weights unpack(const Block& block) {
     Weights w;
 #pragma GCC unroll 8
     for (int j = 0; j < 8; ++j) w.q[j] = V::load(block.quants + 32 * j);
-    __builtin_memcpy(&w.d, block.d, 4);
+    float d;
+    __builtin_memcpy(&d, block.d, 4);
+    w.d = V::splat_f(d);
     return w;
   }
 
@@ -42,7 +44,7 @@ struct DotQ8_K {
     auto dot = V::izero();
 #pragma GCC unroll 8
     for (int j = 0; j < 8; ++j) dot = V::dot_i8(dot, w.q[j], V::load(q + 32 * j));
-    add_scaled(sum, dot, w.d * x.scales[i]);
+    add_scaled(sum, dot, w.d, x.scales[i]);
   }
 };
 

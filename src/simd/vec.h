@@ -16,6 +16,7 @@
 //   Bytes   load(p) 32 bytes · join(lo, hi) two times 16 · twice(p) the same 16 in both halves
 //           nibbles(p) 16 bytes: low nibbles in bytes 0..15, high nibbles in 16..31
 //           bits(p) 4 bytes: byte i is 0xff where bit i is set, else 0
+//           or_bits(a, p, b): a | b where bit i of 4 bytes is set; a and b have no bit in common
 //           splat(b) · store(p, a) · and_, or_, xor_, add, sub, abs (wrapping bytes) · shr<N>,
 //           shl<N> per byte, zeros shifted in lookup(table16, indices 0..15) quantized(a, b, c, d)
 //           4 F32 rounded to nearest even, within -127..127
@@ -34,6 +35,9 @@
 //           is kept), fabs round_even, exp2i(n): 2^n of whole n in -126..127 · less(a, b) mask,
 //           select(mask, yes, no) copysign(magnitude, sign) · load_f32, load_f16, load_bf16,
 //           store_f16: 8 values at any address
+//   F32     splat_f16(p) one half in all lanes ·
+//           scale_and_offset(p, scale, offset) two halves: the first in all lanes, the second in one
+//           with zeros beside it · fms(a, b, c) = a b - c
 //   float   f16(p) one half · reduce(a) = ((a0+a1)+(a2+a3)) + ((a4+a5)+(a6+a7)) · reduce_max(a)
 //   F32     reduce8(a): lane i = reduce(a[i])
 #pragma once

@@ -51,6 +51,9 @@ struct Vec {
     vst1q_u8(static_cast<uint8_t*>(p), a.v[0]);
     vst1q_u8(static_cast<uint8_t*>(p) + 16, a.v[1]);
   }
+  ONDOL_VEC Bytes or_bits(Bytes a, const void* p, uint8_t b) {
+    return or_(a, and_(bits(p), splat(b)));
+  }
   ONDOL_VEC Bytes splat(uint8_t b) { return {{vdupq_n_u8(b), vdupq_n_u8(b)}}; }
   ONDOL_VEC Bytes and_(Bytes a, Bytes b) {
     return {{vandq_u8(a.v[0], b.v[0]), vandq_u8(a.v[1], b.v[1])}};
@@ -112,7 +115,9 @@ struct Vec {
     const int16x8_t wide = vmovl_s8(vreinterpret_s8_u64(vcreate_u64(eight)));
     return {{vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide)}};
   }
-  ONDOL_VEC Scale pick(Factors f, int lo, int hi) { return scale2(f.v[lo / 4][lo % 4], f.v[hi / 4][hi % 4]); }
+  ONDOL_VEC Scale pick(Factors f, int lo, int hi) {
+    return scale2(f.v[lo / 4][lo % 4], f.v[hi / 4][hi % 4]);
+  }
   ONDOL_VEC I16 load_i16(const int16_t* p) { return {{vld1q_s16(p), vld1q_s16(p + 8)}}; }
   ONDOL_VEC I16 i16_from_i8(const void* p) {
     const int8x16_t in = s8(load16(p));
@@ -156,6 +161,10 @@ struct Vec {
   ONDOL_VEC F32 fma(F32 a, F32 b, F32 c) {
     return {{vfmaq_f32(c.v[0], a.v[0], b.v[0]), vfmaq_f32(c.v[1], a.v[1], b.v[1])}};
   }
+  ONDOL_VEC F32 fms(F32 a, F32 b, F32 c) {
+    return {{vfmaq_f32(vnegq_f32(c.v[0]), a.v[0], b.v[0]),
+             vfmaq_f32(vnegq_f32(c.v[1]), a.v[1], b.v[1])}};
+  }
   ONDOL_VEC F32 fmax(F32 a, F32 b) {
     return {{vmaxq_f32(a.v[0], b.v[0]), vmaxq_f32(a.v[1], b.v[1])}};
   }
@@ -197,6 +206,12 @@ struct Vec {
     const uint16x8_t in = vreinterpretq_u16_u8(load16(p));
     return {{vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(in), 16)),
              vreinterpretq_f32_u32(vshll_n_u16(vget_high_u16(in), 16))}};
+  }
+  ONDOL_VEC F32 splat_f16(const void* p) { return splat_f(f16(p)); }
+  ONDOL_VEC void scale_and_offset(const void* p, F32& scale, F32& offset) {
+    scale = splat_f(f16(p));
+    const float second = f16(static_cast<const uint8_t*>(p) + 2);
+    offset = {{vsetq_lane_f32(second, vdupq_n_f32(0.0f), 1), vdupq_n_f32(0.0f)}};
   }
   ONDOL_VEC float f16(const void* p) {
     __fp16 half = 0;

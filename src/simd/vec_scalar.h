@@ -55,6 +55,9 @@ struct Vec {
     return r;
   }
   ONDOL_VEC void store(void* p, Bytes a) { std::memcpy(p, a.v, 32); }
+  ONDOL_VEC Bytes or_bits(Bytes a, const void* p, uint8_t b) {
+    return or_(a, and_(bits(p), splat(b)));
+  }
   ONDOL_VEC Bytes splat(uint8_t b) {
     return map([b](int) { return static_cast<int>(b); });
   }
@@ -184,6 +187,9 @@ struct Vec {
   ONDOL_VEC F32 fma(F32 a, F32 b, F32 c) {
     return fmap([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
   }
+  ONDOL_VEC F32 fms(F32 a, F32 b, F32 c) {
+    return fmap([&](int i) { return a.v[i] * b.v[i] - c.v[i]; });
+  }
   ONDOL_VEC F32 fmax(F32 a, F32 b) {
     return fmap([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
   }
@@ -236,6 +242,13 @@ struct Vec {
     std::memcpy(in, p, 16);
     return fmap(
         [&](int i) { return __builtin_bit_cast(float, static_cast<uint32_t>(in[i]) << 16); });
+  }
+  ONDOL_VEC F32 splat_f16(const void* p) { return splat_f(f16(p)); }
+  ONDOL_VEC void scale_and_offset(const void* p, F32& scale, F32& offset) {
+    uint16_t halves[2];
+    std::memcpy(halves, p, 4);
+    scale = splat_f(half_to_float(halves[0]));
+    offset = {{0.0f, half_to_float(halves[1])}};
   }
   ONDOL_VEC float f16(const void* p) {
     uint16_t half = 0;

@@ -18,7 +18,7 @@ struct Vec {
   using Bytes = __m256i;
   using I16 = __m256i;
   using I32 = __m256i;
-  using Scale = __m256i;  // 16 int16, the two of an int32 lane alike
+  using Scale = __m256i;    // 16 int16, the two of an int32 lane alike
   using Factors = __m256i;  // 8 int16, in both halves
   using F32 = __m256;
 
@@ -30,8 +30,8 @@ struct Vec {
   }
   ONDOL_VEC Bytes twice(const void* p) { return _mm256_broadcastsi128_si256(load16(p)); }
   ONDOL_VEC Bytes nibbles(const void* p) {
-    const __m128i in = load16(p);
-    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(in, 4), in), _mm256_set1_epi8(15));
+    const __m256i shifted = _mm256_srlv_epi64(twice(p), _mm256_setr_epi64x(0, 0, 4, 4));
+    return _mm256_and_si256(shifted, _mm256_set1_epi8(15));
   }
   ONDOL_VEC Bytes bits(const void* p) {
     int32_t in = 0;
@@ -43,6 +43,15 @@ struct Vec {
         _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(in), spread), one), one);
   }
   ONDOL_VEC void store(void* p, Bytes a) { _mm256_storeu_si256(static_cast<__m256i_u*>(p), a); }
+  ONDOL_VEC Bytes or_bits(Bytes a, const void* p, uint8_t b) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    uint32_t where = 0;
+    std::memcpy(&where, p, 4);
+    return _mm256_mask_add_epi8(a, where, a, splat(b));
+#else
+    return or_(a, and_(bits(p), splat(b)));
+#endif
+  }
   ONDOL_VEC Bytes splat(uint8_t b) { return _mm256_set1_epi8(static_cast<char>(b)); }
   ONDOL_VEC Bytes and_(Bytes a, Bytes b) { return _mm256_and_si256(a, b); }
   ONDOL_VEC Bytes or_(Bytes a, Bytes b) { return _mm256_or_si256(a, b); }
@@ -133,6 +142,7 @@ struct Vec {
   ONDOL_VEC F32 fmul(F32 a, F32 b) { return _mm256_mul_ps(a, b); }
   ONDOL_VEC F32 fdiv(F32 a, F32 b) { return _mm256_div_ps(a, b); }
   ONDOL_VEC F32 fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a, b, c); }
+  ONDOL_VEC F32 fms(F32 a, F32 b, F32 c) { return _mm256_fmsub_ps(a, b, c); }
   ONDOL_VEC F32 fmax(F32 a, F32 b) { return _mm256_max_ps(a, b); }
   ONDOL_VEC F32 fmin(F32 a, F32 b) { return _mm256_min_ps(a, b); }
   ONDOL_VEC F32 fabs(F32 a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
@@ -158,6 +168,18 @@ struct Vec {
   }
   ONDOL_VEC F32 load_bf16(const void* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load16(p)), 16));
+  }
+  ONDOL_VEC F32 splat_f16(const void* p) {
+    int16_t half = 0;
+    std::memcpy(&half, p, 2);
+    return _mm256_cvtph_ps(_mm_set1_epi16(half));
+  }
+  ONDOL_VEC void scale_and_offset(const void* p, F32& scale, F32& offset) {
+    int32_t halves = 0;
+    std::memcpy(&halves, p, 4);
+    const __m128 both = _mm_cvtph_ps(_mm_cvtsi32_si128(halves));
+    scale = _mm256_broadcastss_ps(both);
+    offset = _mm256_blend_ps(_mm256_setzero_ps(), _mm256_castps128_ps256(both), 2);
   }
   ONDOL_VEC float f16(const void* p) {
     uint16_t half = 0;

@@ -27,7 +27,27 @@ class Bpe final : public Model {
   class Encoder;
   enum Whole : uint8_t { kUnknown, kYes, kNo };
 
+  // A merge rule on its way into the map: [begin, middle) and [middle, end) of a batch's bytes.
+  struct Rule {
+    uint32_t rank = 0;
+    size_t begin = 0, middle = 0, end = 0;
+    uint64_t left_hash = 0, right_hash = 0;
+    TokenId left_id = -1, right_id = -1;
+    std::string_view left(std::string_view bytes) const {
+      return bytes.substr(begin, middle - begin);
+    }
+    std::string_view right(std::string_view bytes) const {
+      return bytes.substr(middle, end - middle);
+    }
+    std::string_view joined(std::string_view bytes) const {
+      return bytes.substr(begin, end - begin);
+    }
+  };
+  static constexpr size_t kBatch = 64;
+
   Result<void> add_merges(const gguf::Array& merges);
+  void add_batch(std::string_view bytes, std::vector<Rule>& batch, TokenId& last);
+  TokenId find_near(std::string_view bytes, TokenId last) const;
 
   const Vocab& vocab_;
   const PreRule& rule_;
@@ -36,6 +56,7 @@ class Bpe final : public Model {
   MergeMap merges_;
   std::array<TokenId, 256> byte_{};
   size_t longest_ = 0;
+  bool distinct_ = true;  // no two plain tokens stand for the same bytes
   // Does merging turn the bytes of token i into token i? Found out when first asked for; every
   // thread finds the same.
   std::unique_ptr<std::atomic<uint8_t>[]> whole_;
@@ -89,7 +110,7 @@ Result<void> Bpe::build(const gguf::Array& merges) {
   words_.reset(vocab_.piece, plain);
   for (size_t i = 0; i < vocab_.size(); ++i) {
     if (vocab_.kind[i] != TokenKind::kNormal || vocab_.piece[i].empty()) continue;
-    words_.insert(static_cast<TokenId>(i));
+    distinct_ &= words_.insert(static_cast<TokenId>(i));
     longest_ = std::max(longest_, vocab_.piece[i].size());
   }
   for (size_t byte = 0; byte < 256; ++byte) {
@@ -100,32 +121,78 @@ Result<void> Bpe::build(const gguf::Array& merges) {
   return add_merges(merges);
 }
 
+// The rules number twice as many as the tokens and each names three of them: they are looked up in
+// batches whose memory accesses overlap.
 Result<void> Bpe::add_merges(const gguf::Array& merges) {
   merges_.reset(merges.size());
+  std::vector<Rule> batch;
   std::string bytes;
+  TokenId last = -1;
   for (uint64_t i = 0; i < merges.size(); ++i) {
     const std::string_view text = merges.at_string(i);
-    const size_t space =
-        text.find(' ', 1);  // a half may be a space only in a vocabulary that is not byte-level
+    // A half may itself be a space only in a vocabulary that is not byte-level.
+    const size_t space = text.find(' ', 1);
     if (space == std::string_view::npos || space + 1 >= text.size()) {
       return refused(
           fmt::format("tokenizer.ggml.merges[{}] is \"{}\": a merge rule is two token texts with a "
                       "space between them.",
                       i, text));
     }
-    bytes.clear();
-    if (!append_from_byte_alphabet(bytes, text.substr(0, space))) continue;
-    const size_t half = bytes.size();
-    if (!append_from_byte_alphabet(bytes, text.substr(space + 1))) continue;
-    const std::string_view joined = bytes;
-    const TokenId left = words_.find(joined.substr(0, half));
-    const TokenId right = words_.find(joined.substr(half));
-    const TokenId result = words_.find(joined);
-    if (left < 0 || right < 0 || result < 0)
-      continue;  // a rule over tokens that do not exist can never apply
-    merges_.insert(left, right, {.rank = static_cast<uint32_t>(i), .result = result});
+    Rule rule{.rank = static_cast<uint32_t>(i), .begin = bytes.size()};
+    if (append_from_byte_alphabet(bytes, text.substr(0, space))) {
+      rule.middle = bytes.size();
+      if (append_from_byte_alphabet(bytes, text.substr(space + 1))) {
+        rule.end = bytes.size();
+        batch.push_back(rule);
+      }
+    }
+    if (batch.size() == kBatch || i + 1 == merges.size()) {
+      add_batch(bytes, batch, last);
+      batch.clear();
+      bytes.clear();
+    }
   }
   return {};
+}
+
+void Bpe::add_batch(std::string_view bytes, std::vector<Rule>& batch, TokenId& last) {
+  for (Rule& rule : batch) {
+    rule.left_hash = hash_bytes(rule.left(bytes));
+    rule.right_hash = hash_bytes(rule.right(bytes));
+    words_.fetch_slot(rule.left_hash);
+    words_.fetch_slot(rule.right_hash);
+  }
+  for (const Rule& rule : batch) {
+    words_.fetch_key(rule.left_hash);
+    words_.fetch_key(rule.right_hash);
+  }
+  for (const Rule& rule : batch) {
+    words_.fetch_text(rule.left_hash);
+    words_.fetch_text(rule.right_hash);
+  }
+  for (Rule& rule : batch) {
+    rule.left_id = words_.find(rule.left(bytes), rule.left_hash);
+    rule.right_id = words_.find(rule.right(bytes), rule.right_hash);
+    if (rule.left_id >= 0 && rule.right_id >= 0) merges_.fetch_slot(rule.left_id, rule.right_id);
+  }
+  for (const Rule& rule : batch) {
+    if (rule.left_id < 0 || rule.right_id < 0)
+      continue;  // over tokens that do not exist: it can never apply
+    const TokenId result = find_near(rule.joined(bytes), last);
+    if (result < 0) continue;
+    merges_.insert(rule.left_id, rule.right_id, {.rank = rule.rank, .result = result});
+    last = result;
+  }
+}
+
+// Rules mostly stand in the order of the tokens that they make.
+TokenId Bpe::find_near(std::string_view bytes, TokenId last) const {
+  for (TokenId id = std::max(last, 0);
+       distinct_ && id <= last + 1 && static_cast<size_t>(id) < vocab_.size(); ++id) {
+    const auto i = static_cast<size_t>(id);
+    if (vocab_.kind[i] == TokenKind::kNormal && vocab_.piece[i] == bytes) return id;
+  }
+  return words_.find(bytes);
 }
 
 void Bpe::encode(std::string_view text, std::vector<TokenId>& out) const {

@@ -36,6 +36,10 @@ constexpr Tables kTables = make_tables();
 bool append_from_byte_alphabet(std::string& out, std::string_view text) {
   const size_t before = out.size();
   for (size_t at = 0; at < text.size();) {
+    if (text[at] >= 0x21 && text[at] <= 0x7E) {
+      out.push_back(text[at++]);
+      continue;
+    }
     const CodePoint point = next_code_point(text.substr(at));
     const bool known = point.state == CodePoint::State::kGood && point.value < kTables.byte.size();
     const int16_t byte = known ? kTables.byte[point.value] : int16_t{-1};

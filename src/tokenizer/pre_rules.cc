@@ -62,9 +62,8 @@ constexpr Pattern kDeepseekV3[] = {
     kThreeDigits, R"([一-龥぀-ゟ゠-ヿ]+)",
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
-// Punctuation in runs (ASCII's symbols count), words, runs of digits, threes of them.
-constexpr Pattern kFalcon[] = {R"([\p{P}$+<=>^`|~]+)", kGpt2Words, R"(\p{N}+)",
-                               R"([0-9][0-9][0-9])"};
+// Punctuation in runs (ASCII's symbols count), words, ASCII digits in threes.
+constexpr Pattern kFalcon[] = {R"([\p{P}$+<=>^`|~]+)", kGpt2Words, R"([0-9][0-9][0-9])"};
 constexpr Pattern kBloom[] = {R"( ?[^(\s|.,!?…。，、।۔،)]+)"};
 constexpr Pattern kViking[] = {R"( ?[^(\s|.,!?…。，、।۔،)]+)", kOneDigit};
 constexpr Pattern kChameleon[] = {

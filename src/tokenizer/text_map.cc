@@ -51,7 +51,7 @@ void TextMap::reset(std::span<const std::string_view> keys, size_t expected) {
   slots_.assign(std::bit_ceil(expected * 2 + 2), {});
 }
 
-void TextMap::insert(TokenId id) {
+bool TextMap::insert(TokenId id) {
   assert(used_ * 2 < slots_.size());
   const std::string_view text = keys_[static_cast<size_t>(id)];
   const uint64_t hash = hash_bytes(text);
@@ -61,15 +61,24 @@ void TextMap::insert(TokenId id) {
     if (slots_[at].id < 0) {
       slots_[at] = {.tag = tag, .id = id};
       ++used_;
-      return;
+      return true;
     }
-    if (slots_[at].tag == tag && keys_[static_cast<size_t>(slots_[at].id)] == text) return;
+    if (slots_[at].tag == tag && keys_[static_cast<size_t>(slots_[at].id)] == text) return false;
   }
 }
 
-TokenId TextMap::find(std::string_view text) const {
+void TextMap::fetch_key(uint64_t hash) const {
+  const TokenId id = slots_[hash & (slots_.size() - 1)].id;
+  if (id >= 0) __builtin_prefetch(&keys_[static_cast<size_t>(id)]);
+}
+
+void TextMap::fetch_text(uint64_t hash) const {
+  const TokenId id = slots_[hash & (slots_.size() - 1)].id;
+  if (id >= 0) __builtin_prefetch(keys_[static_cast<size_t>(id)].data());
+}
+
+TokenId TextMap::find(std::string_view text, uint64_t hash) const {
   if (slots_.empty()) return -1;
-  const uint64_t hash = hash_bytes(text);
   const auto tag = static_cast<uint32_t>(hash >> 32);
   const size_t mask = slots_.size() - 1;
   for (size_t at = hash & mask;; at = (at + 1) & mask) {

@@ -20,10 +20,16 @@ class TextMap {
  public:
   /// `keys[id]` is the text of token id and must outlive the map.
   void reset(std::span<const std::string_view> keys, size_t expected);
-  /// Adds token `id`; of two tokens with the same text the first stays.
-  void insert(TokenId id);
+  /// Adds token `id`; of two tokens with the same text the first stays, and the second gets false.
+  bool insert(TokenId id);
   /// The token with this text, or -1.
-  TokenId find(std::string_view text) const;
+  TokenId find(std::string_view text) const { return find(text, hash_bytes(text)); }
+  TokenId find(std::string_view text, uint64_t hash) const;
+
+  // For many look-ups at once: each step asks the memory for what the next one reads.
+  void fetch_slot(uint64_t hash) const { __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]); }
+  void fetch_key(uint64_t hash) const;
+  void fetch_text(uint64_t hash) const;
 
  private:
   struct Slot {
@@ -46,6 +52,9 @@ class MergeMap {
   /// Of two rules for the same pair the first stays.
   void insert(TokenId left, TokenId right, Merge merge);
   Merge find(TokenId left, TokenId right) const;
+  void fetch_slot(TokenId left, TokenId right) const {
+    __builtin_prefetch(&slots_[hash_u64(key(left, right)) & (slots_.size() - 1)]);
+  }
 
  private:
   struct Slot {

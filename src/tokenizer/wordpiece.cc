@@ -17,14 +17,13 @@ utf8proc_category_t category(char32_t value) {
   return static_cast<utf8proc_category_t>(utf8proc_category(static_cast<utf8proc_int32_t>(value)));
 }
 
-// Control, format, private and unassigned code points go; tab and line ends are white space.
+// Control, format and private code points go; tab and line ends are white space, and unassigned ones stay.
 bool is_dropped(char32_t c) {
   if (c == 0 || c == 0xFFFD) return true;
   if (c == '\t' || c == '\n' || c == '\r') return false;
   switch (category(c)) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_CS:
       return true;
