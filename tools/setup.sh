@@ -41,7 +41,7 @@ installed() {
 }
 
 purpose() {
-  awk -v p="$1" '$2 ~ "(^|[|])" p "($|[|])" {for (i = 3; i <= NF; i++) printf "%s%s", $i, i < NF ? " " : "\n"; exit}' \
+  awk -v p="$1" 'index("|" $2 "|", "|" p "|") {for (i = 3; i <= NF; i++) printf "%s%s", $i, i < NF ? " " : "\n"; exit}' \
     "$root/cmake/packages.txt"
 }
 
@@ -93,9 +93,9 @@ at_least() { [[ $(printf '%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]; }
 # check_tools: versions of what the build needs. `yes` (set by --yes) allows installing Rust without asking.
 check_tools() {
   local have
-  have=$(cmake --version 2>/dev/null | sed -n '1s/.* //p')
+  have=$(cmake --version 2>/dev/null | sed -n '1s/.* //p') || true
   at_least "${have:-0}" 3.25 || die "cmake 3.25 or newer is needed, this system has ${have:-none} (Debian 12 or Ubuntu 23.04 have it)"
-  have=$(g++ -dumpfullversion 2>/dev/null)
+  have=$(g++ -dumpfullversion 2>/dev/null) || true
   at_least "${have:-0}" 12 || die "g++ 12 or newer is needed, this system has ${have:-none} (Debian 12 or Ubuntu 24.04 have it)"
   check_rust
 }
@@ -103,7 +103,7 @@ check_tools() {
 check_rust() {
   local have log="$root/build/logs/rustup.log" answer
   [[ -d $HOME/.cargo/bin ]] && export PATH="$HOME/.cargo/bin:$PATH"
-  have=$(rustc --version 2>/dev/null | awk '{print $2}')
+  have=$(rustc --version 2>/dev/null | awk '{print $2}') || true
   if command -v cargo >/dev/null && at_least "${have:-0}" 1.87; then return; fi
   say "Chat templates and constrained output use two Rust libraries: cargo and rustc 1.87 or newer are needed (here: ${have:-none})."
   if [[ -z ${yes-} ]]; then
