@@ -64,7 +64,7 @@ def test_room_includes_only_along_the_arrows(room):
     allowed = reachable(room)
     wrong = []
     for path in sources(room):
-        tests = {"support"} if path.name.endswith(("_test.cc", "_test.h")) else set()
+        tests = {"support"} if path.name.endswith("_test.cc") or path.name.startswith("test_") else set()
         for other in INCLUDE.findall(path.read_text(encoding="utf-8")):
             if other not in allowed | tests:
                 wrong.append(f"{path.relative_to(places.ROOT)} includes {other}/")
@@ -98,8 +98,10 @@ def test_only_quant_names_formats():
         if part.parts[0] not in ("src", "apps") or part.parts[1] == "quant" or path.stem.endswith("_test"):
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            code = re.sub(r"//.*", "", line)
-            code = re.sub(r"\bkQ8_0\b|\"q8_0\"|q8_0 KV", "", code)  # a KV type, which is not a weight format
+            code = re.sub(r"//.*", "", re.sub(r"hf:[^\s\"`]+", "", line))  # comments, and examples of `ondol pull`
+            code = re.sub(
+                r"\bk?[qQ]8_0\b(?=.*\b(kv|Kv|KV|keys))|KvType::kQ8_0|\"q8_0\"", "", code
+            )  # a type of cache, not of weights
             if name.search(code):
                 wrong.append(f"{part}:{number}: {line.strip()}")
     assert not wrong, "only src/quant may name a block format:\n" + "\n".join(wrong[:20])
@@ -112,7 +114,7 @@ def test_model_code_never_touches_activations():
         if path.stem.endswith("_test"):
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if re.search(r"\.row\(|std::(exp|sqrt|tanh)f?\(|immintrin|arm_neon", re.sub(r"//.*", "", line)):
+            if re.search(r"\.row\(|std::(exp|tanh)f?\(|immintrin|arm_neon", re.sub(r"//.*", "", line)):
                 wrong.append(f"{path.relative_to(places.ROOT)}:{number}: {line.strip()}")
     assert not wrong, "\n".join(wrong)
 

@@ -97,7 +97,7 @@ def test_skips_give_a_reason():
 def test_header_begins_with_its_thread_rule(header):
     text = (places.ROOT / header).read_text(encoding="utf-8")
     assert text.startswith("// Thread rule:"), f"{header}: the first comment says who may use it from which thread"
-    assert "#pragma once" in text
+    assert "#pragma once" in text or header.endswith(".inc.h")  # those are included by each leaf file, on purpose
 
 
 def test_no_exit_in_libraries():

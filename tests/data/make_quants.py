@@ -7,13 +7,31 @@ Each TYPE.npz has `raw` uint8 [rows, bytes], `values` float32 [rows, cols] (what
 `x` float32 [cols] and `dot` float64 [rows] = values · x. The first two rows are kept. The .bin file is
 little-endian: rows, cols, bytes of a row (uint32 each), then raw, values, x, dot.
 """
+
 import pathlib
 import sys
 
 import numpy as np
 
 ROWS = 2
-TYPES = ("F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4").split()
+TYPES = [
+    "F32",
+    "F16",
+    "BF16",
+    "Q4_0",
+    "Q4_1",
+    "Q5_0",
+    "Q5_1",
+    "Q8_0",
+    "Q2_K",
+    "Q3_K",
+    "Q4_K",
+    "Q5_K",
+    "Q6_K",
+    "IQ4_NL",
+    "IQ4_XS",
+    "MXFP4",
+]
 
 
 def main() -> None:

@@ -86,9 +86,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with LOCK:
             SEEN[self.path] = SEEN.get(self.path, 0) + 1
             count = SEEN[self.path]
-            LOG.write(json.dumps({"path": self.path, "port": self.server.server_port,
-                                  "range": self.headers.get("Range", ""),
-                                  "authorization": self.headers.get("Authorization", "")}) + "\n")
+            LOG.write(
+                json.dumps(
+                    {
+                        "path": self.path,
+                        "port": self.server.server_port,
+                        "range": self.headers.get("Range", ""),
+                        "authorization": self.headers.get("Authorization", ""),
+                    }
+                )
+                + "\n"
+            )
             LOG.flush()
         try:
             if match := re.fullmatch(r"/api/models/t/([a-z0-9]+)/tree/main(\?.*)?", self.path):
