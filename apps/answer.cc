@@ -7,20 +7,30 @@
 namespace ondol::app {
 
 void SamplingFlags::add_to(CLI::App& command) {
-  command.add_option("-n,--max-tokens", max_tokens, "Tokens to answer with at most (default: what the context holds)")
+  command
+      .add_option("-n,--max-tokens", max_tokens,
+                  "Tokens to answer with at most (default: what the context holds)")
       ->check(CLI::Range(1, 1 << 30));
   command.add_option("--temp", params.temperature, "Temperature; 0 takes the most probable token")
       ->capture_default_str();
-  command.add_option("--top-k", params.top_k, "Only the k most probable tokens; 0: all")->capture_default_str();
-  command.add_option("--top-p", params.top_p, "Only the most probable tokens that make up p")->capture_default_str();
-  command.add_option("--min-p", params.min_p, "Only tokens at least p times as probable as the best")
+  command.add_option("--top-k", params.top_k, "Only the k most probable tokens; 0: all")
       ->capture_default_str();
-  command.add_option("--typical-p", params.typical_p, "Only the most typical tokens that make up p; 1: all");
-  command.add_option("--repeat-penalty", params.repetition_penalty, "Weakens tokens that occurred; 1: off");
-  command.add_option("--presence-penalty", params.presence_penalty, "Subtracted once from tokens that occurred");
-  command.add_option("--frequency-penalty", params.frequency_penalty, "Subtracted per occurrence of a token");
+  command.add_option("--top-p", params.top_p, "Only the most probable tokens that make up p")
+      ->capture_default_str();
+  command
+      .add_option("--min-p", params.min_p, "Only tokens at least p times as probable as the best")
+      ->capture_default_str();
+  command.add_option("--typical-p", params.typical_p,
+                     "Only the most typical tokens that make up p; 1: all");
+  command.add_option("--repeat-penalty", params.repetition_penalty,
+                     "Weakens tokens that occurred; 1: off");
+  command.add_option("--presence-penalty", params.presence_penalty,
+                     "Subtracted once from tokens that occurred");
+  command.add_option("--frequency-penalty", params.frequency_penalty,
+                     "Subtracted per occurrence of a token");
   command.add_option("--seed", seed, "Makes the answer repeatable (default: another each time)");
-  command.add_option("--stop", stops, "Ends the answer before this text; may be given several times");
+  command.add_option("--stop", stops,
+                     "Ends the answer before this text; may be given several times");
 }
 
 engine::Request SamplingFlags::request() const {
@@ -52,8 +62,8 @@ Result<std::vector<int32_t>> Conversation::ask(std::string_view question) const 
   if (const auto bos = tokenizer.bos()) options["bos_token"] = tokenizer.token_text(*bos);
   if (const auto eos = tokenizer.eos()) options["eos_token"] = tokenizer.token_text(*eos);
   const chat::ControlTokens controls(tokenizer);
-  const auto prompt =
-      template_.render_prompt({{"messages", std::move(messages)}, {"options", std::move(options)}}, controls);
+  const auto prompt = template_.render_prompt(
+      {{"messages", std::move(messages)}, {"options", std::move(options)}}, controls);
   if (!prompt) return propagate(prompt);
   return chat::encode_prompt(tokenizer, controls, *prompt);
 }
@@ -68,8 +78,9 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 std::string speed_line(const engine::Generation& answer) {
-  return fmt::format("[{} prompt tokens at {:.1f} tokens/s, {} tokens at {:.1f} tokens/s]", answer.n_prompt,
-                     answer.prefill_tps(), answer.tokens.size(), answer.decode_tps());
+  return fmt::format("[{} prompt tokens at {:.1f} tokens/s, {} tokens at {:.1f} tokens/s]",
+                     answer.n_prompt, answer.prefill_tps(), answer.tokens.size(),
+                     answer.decode_tps());
 }
 
 }  // namespace ondol::app

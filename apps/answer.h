@@ -1,6 +1,7 @@
 // Thread rule: the main thread.
 //
-// What run and chat share: sampling flags, the conversation through the model's template, the line about speed.
+// What run and chat share: sampling flags, the conversation through the model's template, the line
+// about speed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -31,7 +32,8 @@ class Conversation {
   /// Usage error where the model has no template: --raw is the way then.
   static Result<Conversation> make(const engine::Engine& engine, const std::string& system);
 
-  /// Token ids of the conversation with one more question. Control tokens written in a message stay text.
+  /// Token ids of the conversation with one more question. Control tokens written in a message stay
+  /// text.
   Result<std::vector<int32_t>> ask(std::string_view question) const;
   /// Keeps a question and its answer.
   void keep(std::string_view question, std::string_view answer);

@@ -112,7 +112,8 @@ Result<void> chat(ChatFlags flags) {
 }  // namespace
 
 void add_chat(CLI::App& app, int& exit_code) {
-  auto& sub = command(app, "chat", "A conversation; /help lists its commands", "ondol chat smollm2 --system \"Be brief.\"");
+  auto& sub = command(app, "chat", "A conversation; /help lists its commands",
+                      "ondol chat smollm2 --system \"Be brief.\"");
   auto flags = std::make_shared<ChatFlags>();
   flags->model.add_to(sub);
   sub.add_option("--system", flags->system, "The system prompt");

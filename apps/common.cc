@@ -9,8 +9,6 @@
 #include <cstring>
 #include <iostream>
 
-
-
 namespace ondol::app {
 namespace {
 

@@ -19,7 +19,8 @@ Result<void> show(const ShowFlags& flags) {
   if (!path) return propagate(path);
   const auto description = gguf::describe(Env::real(), *path);
   if (!description) return propagate(description);
-  return print(flags.json ? gguf::to_json(*description, flags.show) + "\n" : gguf::to_text(*description, flags.show));
+  return print(flags.json ? gguf::to_json(*description, flags.show) + "\n"
+                          : gguf::to_text(*description, flags.show));
 }
 
 struct VerifyFlags {
@@ -47,8 +48,10 @@ Result<void> verify(const VerifyFlags& flags) {
 }  // namespace
 
 void add_show(CLI::App& app, int& exit_code) {
-  auto& sub = command(app, "show", "What a model file is: architecture, sizes, quantisation, context, tokenizer, template",
-                      "ondol show smollm2");
+  auto& sub = command(
+      app, "show",
+      "What a model file is: architecture, sizes, quantisation, context, tokenizer, template",
+      "ondol show smollm2");
   auto flags = std::make_shared<ShowFlags>();
   sub.add_option("model", flags->model, "A GGUF file or a name in the store");
   sub.add_flag("--metadata", flags->show.metadata, "List every key and value");
@@ -59,10 +62,12 @@ void add_show(CLI::App& app, int& exit_code) {
 }
 
 void add_verify(CLI::App& app, int& exit_code) {
-  auto& sub = command(app, "verify", "Checks a model file's structure and its SHA-256", "ondol verify smollm2");
+  auto& sub = command(app, "verify", "Checks a model file's structure and its SHA-256",
+                      "ondol verify smollm2");
   auto flags = std::make_shared<VerifyFlags>();
   sub.add_option("model", flags->model, "A GGUF file or a name in the store");
-  sub.add_option("--sha256", flags->expected, "The sum it must have; one for each part of a split file");
+  sub.add_option("--sha256", flags->expected,
+                 "The sum it must have; one for each part of a split file");
   sub.add_flag("--json", flags->json, "One JSON object");
   on_chosen(sub, exit_code, [flags] { return verify(*flags); });
 }

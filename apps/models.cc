@@ -23,7 +23,10 @@ Result<store::Store> open_store() {
 }
 
 json::object to_json(const store::Entry& entry) {
-  return {{"name", entry.name}, {"path", entry.path}, {"bytes", entry.size}, {"missing", entry.is_missing}};
+  return {{"name", entry.name},
+          {"path", entry.path},
+          {"bytes", entry.size},
+          {"missing", entry.is_missing}};
 }
 
 Result<void> list(bool as_json) {
@@ -36,10 +39,13 @@ Result<void> list(bool as_json) {
     for (const auto& entry : *entries) array.push_back(to_json(entry));
     return print(json::serialize(json::object{{"models", array}}) + "\n");
   }
-  if (entries->empty()) return print("no models yet; `ondol pull hf:org/repo:Q4_K_M` fetches one\n");
+  if (entries->empty())
+    return print("no models yet; `ondol pull hf:org/repo:Q4_K_M` fetches one\n");
   for (const auto& entry : *entries) {
     const auto size = entry.is_missing ? std::string("missing") : format_size(entry.size);
-    if (const auto done = print(fmt::format("{:<40} {:>10}  {}\n", entry.name, size, entry.path)); !done) return done;
+    if (const auto done = print(fmt::format("{:<40} {:>10}  {}\n", entry.name, size, entry.path));
+        !done)
+      return done;
   }
   return {};
 }
@@ -82,8 +88,8 @@ Result<void> pull(const PullFlags& flags) {
     return print(json::serialize(report) + "\n");
   }
   return print(fmt::format("{} {} ({}); try: ondol run {} -p \"Hello\"\n", pulled->entry.name,
-                           pulled->up_to_date ? "is up to date" : "is ready", format_size(pulled->entry.size),
-                           pulled->entry.name));
+                           pulled->up_to_date ? "is up to date" : "is ready",
+                           format_size(pulled->entry.size), pulled->entry.name));
 }
 
 }  // namespace
@@ -117,7 +123,8 @@ void add_rm(CLI::App& app, int& exit_code) {
 
 void add_pull(CLI::App& app, int& exit_code) {
   auto& sub = command(app, "pull",
-                      "Fetches a model from a Hugging Face hub (HF_ENDPOINT, HF_TOKEN); a broken transfer is resumed",
+                      "Fetches a model from a Hugging Face hub (HF_ENDPOINT, HF_TOKEN); a broken "
+                      "transfer is resumed",
                       "ondol pull hf:bartowski/Qwen2.5-0.5B-Instruct-GGUF:Q4_K_M");
   auto flags = std::make_shared<PullFlags>();
   sub.add_option("model", flags->model, "hf:org/repo[:file or quantisation]")->required();

@@ -23,7 +23,8 @@ Result<chat::ChatTemplate> open_template(const RenderFlags& flags) {
   if (!path) return propagate(path);
   const auto file = gguf::File::open(Env::real(), *path);
   if (!file) return propagate(file);
-  if (file->find("tokenizer.chat_template") == nullptr) return chat::ChatTemplate::of_model(std::nullopt);
+  if (file->find("tokenizer.chat_template") == nullptr)
+    return chat::ChatTemplate::of_model(std::nullopt);
   const auto source = file->get_string("tokenizer.chat_template");
   if (!source) return propagate(source);
   return chat::ChatTemplate::of_model(*source);
@@ -32,15 +33,20 @@ Result<chat::ChatTemplate> open_template(const RenderFlags& flags) {
 }  // namespace
 
 void add_render(CLI::App& app, int& exit_code) {
-  auto& sub = command(app, "render", "Messages to the prompt a model sees: a JSON object a line in, a JSON string a line out",
-                      "echo '{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}' | ondol render smollm2");
+  auto& sub = command(
+      app, "render",
+      "Messages to the prompt a model sees: a JSON object a line in, a JSON string a line out",
+      "echo '{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}' | ondol render smollm2");
   auto flags = std::make_shared<RenderFlags>();
   auto* model = sub.add_option("model", flags->model, "A GGUF file or a name in the store");
-  sub.add_option("--template", flags->file, "A template file, instead of a model's")->excludes(model);
+  sub.add_option("--template", flags->file, "A template file, instead of a model's")
+      ->excludes(model);
   on_chosen(sub, exit_code, [flags]() -> Result<void> {
     const auto chat_template = open_template(*flags);
     if (!chat_template) return propagate(chat_template);
-    return for_each_line([&](std::string_view line) { return print(chat::render_line(*chat_template, line) + "\n"); });
+    return for_each_line([&](std::string_view line) {
+      return print(chat::render_line(*chat_template, line) + "\n");
+    });
   });
 }
 

@@ -27,18 +27,21 @@ Result<std::string> read_prompt(const RunFlags& flags) {
   return read_stdin();
 }
 
-/// The ids to start from: given as such, text as it is, or a conversation through the model's template.
+/// The ids to start from: given as such, text as it is, or a conversation through the model's
+/// template.
 Result<std::vector<int32_t>> prompt_ids(const RunFlags& flags, const engine::Engine& engine) {
   if (!flags.tokens.empty()) return parse_ids(flags.tokens);
   const auto text = read_prompt(flags);
   if (!text) return propagate(text);
-  if (flags.raw) return engine.tokenizer().encode(*text, {.add_special = true, .parse_special = true});
+  if (flags.raw)
+    return engine.tokenizer().encode(*text, {.add_special = true, .parse_special = true});
   const auto conversation = Conversation::make(engine, flags.system);
   if (!conversation) return propagate(conversation);
   return conversation->ask(*text);
 }
 
-boost::json::object report(const engine::Engine& engine, const engine::Generation& answer, double load_ms) {
+boost::json::object report(const engine::Engine& engine, const engine::Generation& answer,
+                           double load_ms) {
   return {{"text", answer.text},
           {"tokens", boost::json::value_from(answer.tokens)},
           {"prompt_tokens", answer.n_prompt},
@@ -79,14 +82,18 @@ Result<void> run(const RunFlags& flags) {
 }  // namespace
 
 void add_run(CLI::App& app, int& exit_code) {
-  auto& sub = command(app, "run", "One answer, streamed", "ondol run smollm2 -p \"Why is the sky blue?\" -n 100");
+  auto& sub = command(app, "run", "One answer, streamed",
+                      "ondol run smollm2 -p \"Why is the sky blue?\" -n 100");
   auto flags = std::make_shared<RunFlags>();
   flags->model.add_to(sub);
   auto* prompt = sub.add_option("-p,--prompt", flags->prompt, "The prompt (default: stdin)");
   auto* file = sub.add_option("-f,--file", flags->file, "A file with the prompt")->excludes(prompt);
   sub.add_option("--system", flags->system, "The system prompt");
-  sub.add_option("--tokens", flags->tokens, "The prompt as token ids, like 1,2,3")->excludes(prompt)->excludes(file);
-  sub.add_flag("--raw", flags->raw, "The prompt goes to the model as it is, without the chat template");
+  sub.add_option("--tokens", flags->tokens, "The prompt as token ids, like 1,2,3")
+      ->excludes(prompt)
+      ->excludes(file);
+  sub.add_flag("--raw", flags->raw,
+               "The prompt goes to the model as it is, without the chat template");
   flags->sampling.add_to(sub);
   sub.add_flag("--json", flags->json, "One JSON object when the answer is complete");
   on_chosen(sub, exit_code, [flags] { return run(*flags); });

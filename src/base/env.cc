@@ -19,6 +19,8 @@
 #include <optional>
 #include <system_error>
 
+#include "base/units.h"
+
 namespace ondol {
 namespace {
 
@@ -85,7 +87,8 @@ class RealFileLock final : public FileLock {
  public:
   RealFileLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   ~RealFileLock() override {
-    // Removed while it is still held: whoever opened it meanwhile sees that the name is gone and starts afresh.
+    // Removed while it is still held: whoever opened it meanwhile sees that the name is gone and
+    // starts afresh.
     ::unlink(path_.c_str());
     ::close(fd_);
   }
@@ -97,7 +100,8 @@ class RealFileLock final : public FileLock {
   int fd_;
 };
 
-/// The number behind `key` in a file of "key value" lines (/proc/meminfo), or the only number of a cgroup file.
+/// The number behind `key` in a file of "key value" lines (/proc/meminfo), or the only number of a
+/// cgroup file.
 std::optional<uint64_t> read_number(const char* path, std::string_view key) {
   std::ifstream in(path);
   std::string word;
@@ -136,7 +140,7 @@ uint64_t address_space_left() {
 class RealEnv final : public Env {
  public:
   Result<std::unique_ptr<MappedFile>> map(const std::string& path) override {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return system_error("open", path, errno);
     struct stat status{};
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -150,6 +154,12 @@ class RealEnv final : public Env {
       if (address == MAP_FAILED) {
         const int code = errno;
         ::close(fd);
+        if (code == ENOMEM) {
+          return no_memory(
+              fmt::format("'{}' would not fit in memory: it needs {}, {} are available; choose a "
+                          "smaller model or raise the limit",
+                          path, format_size(size), format_size(available_memory())));
+        }
         return system_error("map", path, code);
       }
     }
@@ -191,7 +201,8 @@ class RealEnv final : public Env {
     if (::stat(path.c_str(), &status) != 0 || ::lstat(path.c_str(), &own) != 0) {
       return system_error("read", path, errno);
     }
-    return FileInfo{static_cast<uint64_t>(status.st_size), S_ISDIR(status.st_mode), S_ISLNK(own.st_mode)};
+    return FileInfo{static_cast<uint64_t>(status.st_size), S_ISDIR(status.st_mode),
+                    S_ISLNK(own.st_mode)};
   }
 
   Result<std::vector<std::string>> list(const std::string& directory) override {
@@ -255,7 +266,8 @@ class RealEnv final : public Env {
 
   Result<uint64_t> free_space(const std::string& directory) override {
     struct statvfs status{};
-    if (::statvfs(directory.c_str(), &status) != 0) return system_error("read the free space of", directory, errno);
+    if (::statvfs(directory.c_str(), &status) != 0)
+      return system_error("read the free space of", directory, errno);
     return static_cast<uint64_t>(status.f_bavail) * status.f_frsize;
   }
 

@@ -17,11 +17,13 @@ Result<void> give(Generation& answer, const GenerateOptions& options, const std:
 }
 
 /// Takes one event over; true when the answer is complete.
-Result<bool> take(const Event& event, TextStream& stream, Generation& answer, const GenerateOptions& options) {
+Result<bool> take(const Event& event, TextStream& stream, Generation& answer,
+                  const GenerateOptions& options) {
   if (event.error) return std::unexpected(*event.error);
   if (event.finish != FinishReason::kEnd) {
     answer.tokens.push_back(event.sample.token);
-    if (const auto given = give(answer, options, stream.push(event.sample.token)); !given) return propagate(given);
+    if (const auto given = give(answer, options, stream.push(event.sample.token)); !given)
+      return propagate(given);
   }
   if (stream.stopped() || event.finish == FinishReason::kEnd) {
     answer.finish_reason = "stop";
@@ -40,10 +42,13 @@ Result<bool> take(const Event& event, TextStream& stream, Generation& answer, co
 
 double Generation::decode_tps() const {
   // The first token belongs to the prefill.
-  return decode_ms > 0 && tokens.size() > 1 ? static_cast<double>(tokens.size() - 1) / decode_ms * 1e3 : 0;
+  return decode_ms > 0 && tokens.size() > 1
+             ? static_cast<double>(tokens.size() - 1) / decode_ms * 1e3
+             : 0;
 }
 
-Result<Generation> generate(Env& env, Engine& engine, Request request, const GenerateOptions& options) {
+Result<Generation> generate(Env& env, Engine& engine, Request request,
+                            const GenerateOptions& options) {
   auto stream = TextStream::make(engine.tokenizer(), options.stops, options.special);
   if (!stream) return propagate(std::move(stream));
   Generation answer{.n_prompt = static_cast<int>(request.prompt.size())};

@@ -35,6 +35,7 @@ struct GenerateOptions {
 };
 
 /// Runs one request to its end. The engine must be idle.
-Result<Generation> generate(Env& env, Engine& engine, Request request, const GenerateOptions& options);
+Result<Generation> generate(Env& env, Engine& engine, Request request,
+                            const GenerateOptions& options);
 
 }  // namespace ondol::engine

@@ -1,13 +1,13 @@
 #include "gguf/verify.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
 #include <memory>
 
+#include "base/sha256.h"
 #include "base/units.h"
 #include "gguf/gguf.h"
 #include "gguf/text.h"
@@ -46,22 +46,14 @@ Result<std::vector<std::string>> expected_sums(const VerifyOptions& options, siz
 /// SHA-256 (FIPS 180-4) in hexadecimal; `step` hears of every chunk and may stop it.
 Result<std::string> sha256(std::span<const std::byte> bytes,
                            const std::function<bool(uint64_t)>& step) {
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
-                                                                        &EVP_MD_CTX_free);
-  if (!context || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1) {
-    return failed("SHA-256 is not available from the crypto library of this system");
-  }
+  Sha256 sum;
   while (!bytes.empty()) {
     const auto chunk = bytes.first(std::min<size_t>(bytes.size(), kChunkBytes));
-    if (EVP_DigestUpdate(context.get(), chunk.data(), chunk.size()) != 1)
-      return failed("SHA-256 failed");
+    sum.update(chunk);
     bytes = bytes.subspan(chunk.size());
     if (!step(chunk.size())) return fail(ErrorKind::kInterrupted, "stopped while summing the file");
   }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  if (EVP_DigestFinal_ex(context.get(), digest.data(), &size) != 1) return failed("SHA-256 failed");
-  return fmt::format("{:02x}", fmt::join(digest.begin(), digest.begin() + size, ""));
+  return sum.finish();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "gguf/writer.h"
 
+#include "base/env_forward.h"
 #include "gguf/test_files.h"
 
 namespace ondol::gguf::test {
@@ -10,35 +11,22 @@ using testing::HasSubstr;
 class WriterTest : public FolderTest {};
 
 /// Fails the n-th write, flush, close or rename; everything else is the real machine.
-class FailingEnv final : public Env {
+class FailingEnv final : public EnvForward {
  public:
-  explicit FailingEnv(int step) : left_(step) {}
+  explicit FailingEnv(int step) : EnvForward(Env::real()), left_(step) {}
   bool failed_once() const { return left_ < 0; }
 
-  Result<std::unique_ptr<MappedFile>> map(const std::string& p) override { return real_.map(p); }
-  Result<std::string> read_text(const std::string& p, uint64_t n) override {
-    return real_.read_text(p, n);
-  }
   Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path,
                                                       WriteMode mode) override {
     if (auto ok = step(); !ok) return propagate(std::move(ok));
-    auto file = real_.open_writable(path, mode);
+    auto file = EnvForward::open_writable(path, mode);
     if (!file) return propagate(std::move(file));
     return std::make_unique<FailingFile>(*this, std::move(*file));
   }
-  Result<FileInfo> info(const std::string& p) override { return real_.info(p); }
-  Result<std::vector<std::string>> list(const std::string& p) override { return real_.list(p); }
-  Result<void> create_directories(const std::string& p) override {
-    return real_.create_directories(p);
-  }
   Result<void> rename(const std::string& from, const std::string& to) override {
     if (auto ok = step(); !ok) return ok;
-    return real_.rename(from, to);
+    return EnvForward::rename(from, to);
   }
-  Result<void> remove(const std::string& p) override { return real_.remove(p); }
-  std::chrono::steady_clock::time_point now() override { return real_.now(); }
-  std::chrono::system_clock::time_point wall_clock() override { return real_.wall_clock(); }
-  uint64_t available_memory() override { return real_.available_memory(); }
 
  private:
   class FailingFile final : public WritableFile {
@@ -68,7 +56,6 @@ class FailingEnv final : public Env {
     return {};
   }
 
-  Env& real_ = Env::real();
   int left_;
 };
 

@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/sha256.h"
 #include "base/units.h"
 #include "store/http.h"
 #include "store/hub.h"
-#include "store/sha256.h"
 
 namespace ondol::store {
 namespace {

@@ -10,7 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "store/sha256.h"
+#include "base/env_forward.h"
+#include "base/sha256.h"
 #include "support/support.h"
 
 namespace ondol::store {
@@ -56,45 +57,19 @@ class HubProcess {
 };
 
 /// The real files, but a disk that is full after some bytes, or has little room left.
-class SmallDisk final : public Env {
+class SmallDisk final : public EnvForward {
  public:
+  SmallDisk() : EnvForward(Env::real()) {}
   uint64_t room = 1ull << 40;      ///< what free_space says
   uint64_t writable = UINT64_MAX;  ///< bytes until writing fails
 
-  Result<std::unique_ptr<MappedFile>> map(const std::string& path) override {
-    return real_.map(path);
-  }
-  Result<std::string> read_text(const std::string& path, uint64_t limit) override {
-    return real_.read_text(path, limit);
-  }
   Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path,
                                                       WriteMode mode) override {
-    auto file = real_.open_writable(path, mode);
+    auto file = EnvForward::open_writable(path, mode);
     if (!file) return file;
     return std::make_unique<File>(*this, std::move(*file));
   }
-  Result<FileInfo> info(const std::string& path) override { return real_.info(path); }
-  Result<std::vector<std::string>> list(const std::string& path) override {
-    return real_.list(path);
-  }
-  Result<void> create_directories(const std::string& path) override {
-    return real_.create_directories(path);
-  }
-  Result<void> rename(const std::string& from, const std::string& to) override {
-    return real_.rename(from, to);
-  }
-  Result<void> remove(const std::string& path) override { return real_.remove(path); }
-  Result<void> symlink(const std::string& to, const std::string& path) override {
-    return real_.symlink(to, path);
-  }
-  Result<std::string> read_link(const std::string& path) override { return real_.read_link(path); }
-  Result<std::unique_ptr<FileLock>> try_lock(const std::string& path) override {
-    return real_.try_lock(path);
-  }
   Result<uint64_t> free_space(const std::string&) override { return room; }
-  std::chrono::steady_clock::time_point now() override { return real_.now(); }
-  std::chrono::system_clock::time_point wall_clock() override { return real_.wall_clock(); }
-  uint64_t available_memory() override { return real_.available_memory(); }
 
  private:
   class File final : public WritableFile {
@@ -113,7 +88,6 @@ class SmallDisk final : public Env {
     SmallDisk& disk_;
     std::unique_ptr<WritableFile> file_;
   };
-  Env& real_ = Env::real();
 };
 
 class PullTest : public testing::Test {

@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
-namespace ondol::store {
+namespace ondol {
 
-/// SHA-256 (FIPS 180-4) of bytes that arrive bit by bit.
+/// SHA-256 (FIPS 180-4) of bytes that arrive part by part.
 class Sha256 {
  public:
   Sha256();
@@ -23,4 +23,4 @@ class Sha256 {
   std::unique_ptr<void, Free> context_;
 };
 
-}  // namespace ondol::store
+}  // namespace ondol

@@ -1,4 +1,4 @@
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -6,7 +6,7 @@
 #include <array>
 #include <stdexcept>
 
-namespace ondol::store {
+namespace ondol {
 namespace {
 
 EVP_MD_CTX* as_context(void* context) { return static_cast<EVP_MD_CTX*>(context); }
@@ -37,4 +37,4 @@ std::string Sha256::finish() {
   return hex;
 }
 
-}  // namespace ondol::store
+}  // namespace ondol

@@ -1,10 +1,10 @@
-#include "store/sha256.h"
+#include "base/sha256.h"
 
 #include <gtest/gtest.h>
 
 #include <string_view>
 
-namespace ondol::store {
+namespace ondol {
 namespace {
 
 // The examples of FIPS 180-4's own test vectors.
@@ -18,4 +18,4 @@ TEST(Sha256Test, KnownAnswersInAnyPieces) {
 }
 
 }  // namespace
-}  // namespace ondol::store
+}  // namespace ondol
