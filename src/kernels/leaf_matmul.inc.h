@@ -70,6 +70,15 @@ constexpr int64_t block_values() {
   return Dot::kActs == quant::ActKind::kBlocks32 ? 32 : 256;
 }
 
+/// Asks for the cache lines of the block that is `distance` bytes further on. With one column the memory decides, and the
+/// processor's own prefetchers stop at every page.
+template <class Block>
+ONDOL_VEC void fetch_ahead(const Block& block, size_t distance) {
+  const auto* ahead = reinterpret_cast<const char*>(&block) + distance;
+#pragma GCC unroll 4
+  for (size_t line = 0; line < sizeof(Block); line += 64) __builtin_prefetch(ahead + line);
+}
+
 /// R rows times C columns of a format with blocks: each block is unpacked once.
 template <class Dot, int R, int C>
 ONDOL_VEC void block_tile(const MatmulTask& t, int64_t row, int column) {
@@ -84,6 +93,7 @@ ONDOL_VEC void block_tile(const MatmulTask& t, int64_t row, int column) {
   for (int64_t i = 0; i < n_blocks; ++i) {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
+      if constexpr (C == 1) fetch_ahead(weights[r][i], R * t.row_bytes);
       const auto w = Dot::unpack(weights[r][i]);
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) Dot::add(w, t.columns[column + c].acts, i, sums[r][c]);
