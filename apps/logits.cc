@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "common.h"
 
@@ -25,7 +26,12 @@ std::string npy_header(size_t rows, size_t columns) {
 Result<void> write_logits(engine::Engine& engine, std::span<const int32_t> tokens,
                           const std::string& path) {
   Env& env = Env::real();
-  const std::string partial = path + ".part";
+  // A pipe or a device is written as it is; a file appears under its name only when it is whole.
+  std::error_code code;
+  const auto kind = std::filesystem::status(path, code).type();
+  const bool special =
+      kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular;
+  const std::string partial = special ? path : path + ".part";
   auto file = env.open_writable(partial, WriteMode::kTruncate);
   if (!file) return propagate(file);
   const auto columns = static_cast<size_t>(engine.model().config().n_vocab);
@@ -42,8 +48,8 @@ Result<void> write_logits(engine::Engine& engine, std::span<const int32_t> token
     });
   }
   if (done) done = (*file)->close();
-  if (done) done = env.rename(partial, path);
-  if (!done)
+  if (done && !special) done = env.rename(partial, path);
+  if (!done && !special)
     static_cast<void>(
         env.remove(partial));  // nothing half-written stays; the first error is the one told
   return done;

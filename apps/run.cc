@@ -72,8 +72,10 @@ Result<void> run(const RunFlags& flags) {
   engine::GenerateOptions options{.stops = flags.sampling.stops, .interrupted = interrupted};
   if (!flags.json) options.on_text = print;
   const auto answer = engine::generate(Env::real(), **engine, std::move(request), options);
-  if (!flags.json) static_cast<void>(print("\n"));
   if (!answer) return propagate(answer);
+  if (!flags.json) {
+    if (const auto ended = print("\n"); !ended) return ended;
+  }
   if (flags.json) return print(boost::json::serialize(report(**engine, *answer, load_ms)) + "\n");
   fmt::print(stderr, "{}\n", speed_line(*answer));
   return {};

@@ -41,9 +41,12 @@ Result<void> tokenize(const TokenFlags& flags) {
     if (!value) return propagate(value);
     if (!value->is_string())
       return usage_error(fmt::format("line {} of stdin is no JSON string", number));
-    const auto ids = (*tokenizer)
-                         ->encode(value->as_string(),
-                                  {.add_special = flags.bos, .parse_special = flags.special});
+    auto ids = (*tokenizer)
+                   ->encode(value->as_string(),
+                            {.add_special = flags.bos, .parse_special = flags.special});
+    // Asked for, it comes also where the model's own rule would leave it away.
+    const auto bos = (*tokenizer)->bos();
+    if (flags.bos && bos && (ids.empty() || ids.front() != *bos)) ids.insert(ids.begin(), *bos);
     return print(json::serialize(json::value_from(ids)) + "\n");
   });
 }
@@ -78,7 +81,8 @@ void add_tokenize(CLI::App& app, int& exit_code) {
   sub.add_option("model", flags->model, "A GGUF file or a name in the store");
   sub.add_flag("--special", flags->special,
                "Read control tokens written out in the text (trusted text only)");
-  sub.add_flag("--bos", flags->bos, "Add BOS/EOS where the model wants them");
+  sub.add_flag("--bos", flags->bos,
+               "Put BOS in front, and EOS at the end where the model wants it");
   on_chosen(sub, exit_code, [flags] { return tokenize(*flags); });
 }
 

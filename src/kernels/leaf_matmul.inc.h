@@ -70,8 +70,8 @@ constexpr int64_t block_values() {
   return Dot::kActs == quant::ActKind::kBlocks32 ? 32 : 256;
 }
 
-/// Asks for the cache lines of the block that is `distance` bytes further on. With one column the memory decides, and the
-/// processor's own prefetchers stop at every page.
+/// Asks for the cache lines of the block that is `distance` bytes further on. With one column the
+/// memory decides, and the processor's own prefetchers stop at every page.
 template <class Block>
 ONDOL_VEC void fetch_ahead(const Block& block, size_t distance) {
   const auto* ahead = reinterpret_cast<const char*>(&block) + distance;

@@ -143,7 +143,7 @@ class PullTest : public testing::Test {
   }
   std::vector<std::string> left_over() const {
     std::vector<std::string> names;
-    const fs::path partial = folder() + "/home/models/.partial";
+    const fs::path partial = folder() + "/store/models/.partial";
     if (!fs::exists(partial)) return names;
     for (const auto& entry : fs::recursive_directory_iterator(partial)) {
       if (entry.is_regular_file()) names.push_back(entry.path().string());
@@ -159,7 +159,7 @@ class PullTest : public testing::Test {
 
   HubProcess hub_{make_folder() + "/log"};
   SmallDisk disk_;
-  Store store_{disk_, folder() + "/home"};
+  Store store_{disk_, folder() + "/store"};
   PullOptions options_;
 };
 
@@ -220,7 +220,7 @@ TEST_F(PullTest, SplitModelsArriveWhole) {
 
 TEST_F(PullTest, AnImportedFileWithTheSameContentIsTaken) {
   const Pulled pulled = good("ok");
-  fs::remove_all(folder() + "/home/models/.origin");
+  fs::remove_all(folder() + "/store/models/.origin");
   EXPECT_TRUE(good("ok").up_to_date);
   EXPECT_TRUE(store_.resolve("hf:t/ok"));
 }

@@ -241,11 +241,11 @@ Result<std::string> Store::resolve(std::string_view model) const {
     return failed(fmt::format(
         "'{0}' is linked to a file that is gone; put it back, or `ondol rm {0}`", model));
   }
-  if (info) return usage_error(fmt::format("'{}' is a folder; name the .gguf file in it", path));
+  if (info) return refused(fmt::format("'{}' is a folder; name the .gguf file in it", path));
   const auto entries = list();
   if (!entries) return propagate(entries);
-  return usage_error(fmt::format("there is no file and no model in the store named '{}'; {}", model,
-                                 near_misses(model, *entries)));
+  return refused(fmt::format("there is no file and no model in the store named '{}'; {}", model,
+                             near_misses(model, *entries)));
 }
 
 Result<std::unique_ptr<FileLock>> Store::lock(std::string_view name) const {

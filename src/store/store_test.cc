@@ -25,12 +25,12 @@ class StoreTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }
-  std::string models(const std::string& name) const { return root_ + "/home/models/" + name; }
+  std::string models(const std::string& name) const { return root_ + "/store/models/" + name; }
 
   std::string root_;
   Store store_{Env::real(), testing::TempDir() + "store_" +
                                 testing::UnitTest::GetInstance()->current_test_info()->name() +
-                                "/home"};
+                                "/store"};
 };
 
 TEST_F(StoreTest, RootFollowsTheEnvironment) {
@@ -51,7 +51,7 @@ TEST_F(StoreTest, AnEmptyStoreListsNothing) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, ErrorKind::kUsage);
   EXPECT_NE(none.error().message.find("ondol pull"), std::string::npos);
-  EXPECT_FALSE(fs::exists(root_ + "/home")) << "looking makes no folders";
+  EXPECT_FALSE(fs::exists(root_ + "/store")) << "looking makes no folders";
 }
 
 TEST_F(StoreTest, ImportsCopiesAndLinks) {

@@ -100,7 +100,7 @@ def test_only_quant_names_formats():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             code = re.sub(r"//.*", "", re.sub(r"hf:[^\s\"`]+", "", line))  # comments, and examples of `ondol pull`
             code = re.sub(
-                r"\bk?[qQ]8_0\b(?=.*\b(kv|Kv|KV|keys))|KvType::kQ8_0|\"q8_0\"", "", code
+                r"\bk?[qQ]8_0\b(?=.*\b(kv|Kv|KV|keys))|KvType::kQ8_0|--kv-type q8_0|f16, q8_0 (and|or) f32|\"q8_0\"", "", code
             )  # a type of cache, not of weights
             if name.search(code):
                 wrong.append(f"{part}:{number}: {line.strip()}")

@@ -123,7 +123,7 @@ def test_tokenize_and_back(toy_model):
     ids = program.fine("tokenize", toy_model, stdin=lines).out
     rows = [json.loads(line) for line in ids.splitlines()]
     assert len(rows) == len(texts)
-    assert rows[0] == [toy.Model().n_vocab - 7, toy.Model().n_vocab - 3] and rows[1] == []
+    assert rows[0] == [toy.Model().n_vocab - 8, toy.Model().n_vocab - 3] and rows[1] == []
     assert toy.Model().eos not in rows[4], "control tokens in text are plain letters unless --special is given"
     back = program.fine("detokenize", toy_model, stdin=ids).out
     assert [json.loads(line) for line in back.splitlines()] == texts
@@ -205,9 +205,9 @@ def test_a_store_of_ones_own(toy_model, tmp_path):
 @pytest.mark.skipif(places.real_model("smollm2") is None, reason="smollm2.gguf is not here (./test fetches it)")
 def test_a_real_answer():
     found = program.fine(
-        "run", places.real_model("smollm2"), "-p", "What is the capital of France?", "-n", 32, "--temp", 0, "--json"
+        "run", places.real_model("smollm2"), "-p", "Why is the sky blue?", "-n", 32, "--temp", 0, "--json"
     ).json
-    assert "Paris" in found["text"]
+    assert "scattering" in found["text"]
     assert found["finish_reason"] in ("stop", "length")
 
 
@@ -243,9 +243,10 @@ def test_an_interrupted_run_is_clean(long_toy_model, number):
         stderr=subprocess.PIPE,
         env=program.environment(),
     )
-    assert os.read(process.stdout.fileno(), 1), "no text before the signal"
+    first = os.read(process.stdout.fileno(), 1)
+    assert first, "no text before the signal"
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 130, (process.returncode, err[-500:])
-    (b"hello"[:0] + out).decode("utf-8")  # no half character
+    (first + out).decode("utf-8")  # no half character
     assert b"terminate" not in err and b"Sanitizer" not in err

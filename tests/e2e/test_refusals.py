@@ -33,14 +33,14 @@ def test_directory(command, tmp_path):
 def test_not_a_gguf(command, tmp_path):
     path = tmp_path / "text.gguf"
     path.write_text("this is a text file, and not a short one: " * 20)
-    program.refused(program.ondol(*with_model(command, path)), 3, "GGUF")
+    program.refused(program.ondol(*with_model(command, path)), 3, "GGUF", report=command[0] == "verify")
 
 
 @pytest.mark.parametrize("command", MODEL_COMMANDS, ids=lambda c: c[0])
 def test_empty_file(command, tmp_path):
     path = tmp_path / "empty.gguf"
     path.touch()
-    program.refused(program.ondol(*with_model(command, path)), 3)
+    program.refused(program.ondol(*with_model(command, path)), 3, report=command[0] == "verify")
 
 
 @pytest.mark.parametrize("keep", [3, 4, 12, 24, 60, 700, 5000, -1, -4000])

@@ -26,6 +26,7 @@ NOT_YET = {
     "gpt-oss": "architecture gpt-oss is not supported yet",
     "granite": "architecture granite is not supported yet",
     "granitemoe": "architecture granitemoe is not supported yet",
+    "llama-iq": "its block formats (IQ1 to IQ3, TQ1, TQ2) are not supported yet",
     "mistral3": "architecture mistral3 is not supported yet",
     "mixtral": "llama with experts is not supported yet",
     "olmo2": "architecture olmo2 is not supported yet",
