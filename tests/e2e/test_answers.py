@@ -204,9 +204,7 @@ def test_a_store_of_ones_own(toy_model, tmp_path):
 
 @pytest.mark.skipif(places.real_model("smollm2") is None, reason="smollm2.gguf is not here (./test fetches it)")
 def test_a_real_answer():
-    found = program.fine(
-        "run", places.real_model("smollm2"), "-p", "Why is the sky blue?", "-n", 32, "--temp", 0, "--json"
-    ).json
+    found = program.fine("run", places.real_model("smollm2"), "-p", "Why is the sky blue?", "-n", 32, "--temp", 0, "--json").json
     assert "scattering" in found["text"]
     assert found["finish_reason"] in ("stop", "length")
 

@@ -86,7 +86,10 @@ def fine(*arguments, **options):
 
 
 def refused(outcome, code, *mentions, report=False):
-    """Expects a clean refusal: this exit code, nothing on stdout (but a report, where that is the result), a short message that mentions each of `mentions`."""
+    """Expects a clean refusal: this exit code, a short message that mentions each of `mentions`, and nothing on stdout.
+
+    `report`: the command's result is a report, which may stand on stdout.
+    """
     assert outcome.code == code, outcome
     assert report or outcome.out == "", outcome
     message = outcome.err.lower()
