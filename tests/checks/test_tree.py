@@ -147,3 +147,12 @@ def test_python_is_clean(rule):
         [sys.executable, "-m", "ruff", *rule, "--no-cache", "--quiet", *folders], cwd=places.ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_tour_points_at_the_right_lines():
+    text = (places.ROOT / "docs/TOUR.md").read_text(encoding="utf-8")
+    stops = re.findall(r"`([\w/.]+):(\d+)`\s+`([\w:]+)`", text)
+    assert len(stops) >= 10
+    for path, number, symbol in stops:
+        line = (places.ROOT / path).read_text(encoding="utf-8").splitlines()[int(number) - 1]
+        assert symbol in line, f"docs/TOUR.md: {path}:{number} is not {symbol}, but: {line}"
