@@ -8,7 +8,8 @@
 namespace ondol::quant {
 
 /// Twice the sixteen E2M1 numbers, which makes them whole.
-inline constexpr int8_t kE2m1Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+// Not inline: a copy in each object, so that no leaf shares a symbol with others.
+constexpr int8_t kE2m1Twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /// 32 weights in 17 bytes: w[i] = 2^(exponent - 127) * e2m1[q[i]]: MXFP4 of the OCP Microscaling
 /// Formats specification 1.0.

@@ -49,7 +49,7 @@ TEST_F(StoreTest, AnEmptyStoreListsNothing) {
   EXPECT_TRUE(store_.list().value().empty());
   const auto none = store_.resolve("smollm2");
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(none.error().kind, ErrorKind::kRefused);
   EXPECT_NE(none.error().message.find("ondol pull"), std::string::npos);
   EXPECT_FALSE(fs::exists(root_ + "/store")) << "looking makes no folders";
 }
