@@ -55,7 +55,7 @@ class Conversation {
 };
 
 double milliseconds_since(std::chrono::steady_clock::time_point start);
-/// "[31 prompt tokens, 912.3 tokens/s; 42 tokens, 101.2 tokens/s]"
+/// "[31 prompt tokens at 912.3 tokens/s, 42 tokens at 101.2 tokens/s]"
 std::string speed_line(const engine::Generation& answer);
 
 }  // namespace ondol::app

@@ -104,8 +104,8 @@ Result<void> chat(ChatFlags flags) {
       if (done.error().kind != ErrorKind::kUsage) return done;
       fmt::print(stderr, "error: {}\n", done.error().message);
     }
-    if (interrupted()) return std::unexpected(interruption());
   }
+  if (interrupted()) return std::unexpected(interruption());
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <map>
 
 namespace ondol::app {
 namespace {
@@ -19,12 +20,8 @@ void on_interrupt(int) {
   g_interrupted = 1;
 }
 
-Result<KvType> parse_kv_type(const std::string& name) {
-  if (name == "f16") return KvType::kF16;
-  if (name == "q8_0") return KvType::kQ8_0;
-  if (name == "f32") return KvType::kF32;
-  return usage_error(fmt::format("'{}' is no type of KV cache; there are f16, q8_0 and f32", name));
-}
+const std::map<std::string, KvType> kKvTypes = {
+    {"f16", KvType::kF16}, {"q8_0", KvType::kQ8_0}, {"f32", KvType::kF32}};
 
 }  // namespace
 
@@ -37,8 +34,11 @@ CLI::App& command(CLI::App& app, const std::string& name, const std::string& wha
 
 void on_chosen(CLI::App& command, int& exit_code, std::function<Result<void>()> body) {
   command.callback([&exit_code, body = std::move(body)] {
-    std::signal(SIGINT, on_interrupt);
-    std::signal(SIGTERM, on_interrupt);
+    // Without SA_RESTART: a read that waits for input ends.
+    struct sigaction action{};
+    action.sa_handler = on_interrupt;
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
     const auto done = body();
     if (done) return;
     exit_code = done.error().exit_code();
@@ -57,19 +57,25 @@ void ModelFlags::add_to(CLI::App& command) {
   command.add_option("--threads", threads, "Threads (default: one per usable core)")
       ->check(CLI::Range(1, 1024));
   command.add_option("--kv-type", kv_type, "How keys and values are cached: f16, q8_0 or f32")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f16", "q8_0", "f32"}));
 }
 
 Result<std::unique_ptr<engine::Engine>> ModelFlags::open(engine::EngineOptions options) const {
   const auto path = model_path(model);
   if (!path) return propagate(path);
-  const auto type = parse_kv_type(kv_type);
-  if (!type) return propagate(type);
   options.n_ctx = ctx;
   options.threads = threads;
-  options.type_k = options.type_v = *type;
+  options.type_k = options.type_v = kKvTypes.at(kv_type);
   if (const char* isa = std::getenv("ONDOL_ISA")) options.isa = isa;
-  return engine::Engine::open(Env::real(), *path, options);
+  auto engine = engine::Engine::open(Env::real(), *path, options);
+  if (engine && ctx > (*engine)->model().config().n_ctx_train) {
+    fmt::print(
+        stderr,
+        "warning: the model was trained with a context of {} tokens; beyond it answers get worse\n",
+        (*engine)->model().config().n_ctx_train);
+  }
+  return engine;
 }
 
 bool interrupted() { return g_interrupted != 0; }
@@ -94,19 +100,36 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text) {
   return ids;
 }
 
-Result<std::string> read_stdin() { return Env::real().read_text("/dev/stdin", kMaxTextBytes); }
+Result<std::string> read_stdin() {
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (interrupted()) return std::unexpected(interruption());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return failed(fmt::format("cannot read stdin: {}", std::strerror(errno)));
+    if (n == 0) return text;
+    text.append(buffer, static_cast<size_t>(n));
+    if (text.size() > kMaxTextBytes)
+      return usage_error("stdin holds more than 1 GiB; give a smaller text");
+  }
+}
 
 Result<void> for_each_line(const std::function<Result<void>(std::string_view)>& each) {
   for (std::string line; std::getline(std::cin, line);) {
     if (interrupted()) return std::unexpected(interruption());
     if (auto done = each(line); !done) return done;
   }
+  if (interrupted()) return std::unexpected(interruption());
   return {};
 }
 
 Result<void> print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    return failed(fmt::format("cannot write the output: {}", std::strerror(errno)));
+  while (!text.empty()) {
+    const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return failed(fmt::format("cannot write the output: {}", std::strerror(errno)));
+    text.remove_prefix(static_cast<size_t>(n));
   }
   return {};
 }

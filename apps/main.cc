@@ -24,6 +24,12 @@ const CLI::App& chosen(const CLI::App& app) {
   return subs.empty() ? app : chosen(*subs.front());
 }
 
+/// "ondol bench speed"
+std::string path_of(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name()
+                                     : path_of(*app.get_parent()) + " " + app.get_name();
+}
+
 /// One line for a mistake on the command line, with the nearest name that exists.
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& where = chosen(app);
@@ -43,7 +49,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
     if (!near.empty()) message += fmt::format("; did you mean {}?", near);
   }
   const std::string help =
-      where.get_parent() == nullptr ? "ondol --help" : "ondol " + where.get_name() + " --help";
+      where.get_parent() == nullptr ? "ondol --help" : path_of(where) + " --help";
   fmt::print(stderr, "error: {} (see {})\n", message, help);
   return 2;
 }

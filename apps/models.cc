@@ -50,11 +50,13 @@ Result<void> list(bool as_json) {
   return {};
 }
 
-Result<void> remove(const std::string& name) {
+Result<void> remove(const std::string& name, bool as_json) {
   auto models = open_store();
   if (!models) return propagate(models);
   const auto freed = models->remove(name);
   if (!freed) return propagate(freed);
+  if (as_json)
+    return print(json::serialize(json::object{{"name", name}, {"freed_bytes", *freed}}) + "\n");
   return print(fmt::format("removed {}, {} are free again\n", name, format_size(*freed)));
 }
 
@@ -118,7 +120,9 @@ void add_rm(CLI::App& app, int& exit_code) {
   auto& sub = command(app, "rm", "Removes a model from the store", "ondol rm smollm2");
   auto name = std::make_shared<std::string>();
   sub.add_option("model", *name, "A name of `ondol list`")->required();
-  on_chosen(sub, exit_code, [name] { return remove(*name); });
+  auto as_json = std::make_shared<bool>(false);
+  sub.add_flag("--json", *as_json, "One JSON object");
+  on_chosen(sub, exit_code, [name, as_json] { return remove(*name, *as_json); });
 }
 
 void add_pull(CLI::App& app, int& exit_code) {

@@ -57,6 +57,8 @@ Result<void> perplexity(const PerplexityFlags& flags) {
       (*engine)->tokenizer().encode(*text, {.add_special = true, .parse_special = false});
   if (tokens.size() < 2)
     return usage_error("the text has fewer than two tokens: there is nothing to predict");
+  if ((*engine)->n_ctx() < 2)
+    return usage_error("a context of one token predicts nothing; choose --ctx 2 or more");
   Total total;
   const auto window = static_cast<size_t>((*engine)->n_ctx());
   for (size_t first = 0; first < tokens.size(); first += window) {

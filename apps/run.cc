@@ -12,17 +12,18 @@ namespace {
 struct RunFlags {
   ModelFlags model;
   SamplingFlags sampling;
-  std::string prompt;
-  std::string file;
+  std::optional<std::string> prompt;
+  std::optional<std::string> file;
+  std::optional<std::string> tokens;
   std::string system;
-  std::string tokens;
+  std::string spec = "auto";
   bool raw = false;
   bool json = false;
 };
 
 Result<std::string> read_prompt(const RunFlags& flags) {
-  if (!flags.prompt.empty()) return flags.prompt;
-  if (!flags.file.empty()) return Env::real().read_text(flags.file, kMaxTextBytes);
+  if (flags.prompt) return *flags.prompt;
+  if (flags.file) return Env::real().read_text(*flags.file, kMaxTextBytes);
   if (on_terminal(STDIN_FILENO)) fmt::print(stderr, "type the prompt, end with Ctrl-D\n");
   return read_stdin();
 }
@@ -30,7 +31,7 @@ Result<std::string> read_prompt(const RunFlags& flags) {
 /// The ids to start from: given as such, text as it is, or a conversation through the model's
 /// template.
 Result<std::vector<int32_t>> prompt_ids(const RunFlags& flags, const engine::Engine& engine) {
-  if (!flags.tokens.empty()) return parse_ids(flags.tokens);
+  if (flags.tokens) return parse_ids(*flags.tokens);
   const auto text = read_prompt(flags);
   if (!text) return propagate(text);
   if (flags.raw)
@@ -90,12 +91,17 @@ void add_run(CLI::App& app, int& exit_code) {
   flags->model.add_to(sub);
   auto* prompt = sub.add_option("-p,--prompt", flags->prompt, "The prompt (default: stdin)");
   auto* file = sub.add_option("-f,--file", flags->file, "A file with the prompt")->excludes(prompt);
-  sub.add_option("--system", flags->system, "The system prompt");
+  auto* system = sub.add_option("--system", flags->system, "The system prompt");
   sub.add_option("--tokens", flags->tokens, "The prompt as token ids, like 1,2,3")
       ->excludes(prompt)
-      ->excludes(file);
+      ->excludes(file)
+      ->excludes(system);
   sub.add_flag("--raw", flags->raw,
-               "The prompt goes to the model as it is, without the chat template");
+               "The prompt goes to the model as it is, without the chat template")
+      ->excludes(system);
+  sub.add_option("--spec", flags->spec,
+                 "Speculative decoding: auto or off; this version has no drafter, both mean off")
+      ->check(CLI::IsMember({"auto", "off"}));
   flags->sampling.add_to(sub);
   sub.add_flag("--json", flags->json, "One JSON object when the answer is complete");
   on_chosen(sub, exit_code, [flags] { return run(*flags); });

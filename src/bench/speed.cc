@@ -24,13 +24,14 @@ std::vector<int32_t> random_tokens(int n_vocab, int count) {
 /// One sequence fed token by token or in chunks.
 class Feeder {
  public:
-  Feeder(engine::Runner& runner, int chunk)
-      : runner_(runner), pages_(runner.new_sequence()), chunk_(chunk) {}
+  Feeder(engine::Runner& runner, int chunk, const std::function<bool()>& stop)
+      : runner_(runner), pages_(runner.new_sequence()), chunk_(chunk), stop_(stop) {}
 
   /// Computes `tokens`; the id of the most probable next one.
   Result<int32_t> feed(std::span<const int32_t> tokens) {
     kernels::Rows logits;
     for (size_t first = 0; first < tokens.size(); first += static_cast<size_t>(chunk_)) {
+      if (stop_()) return fail(ErrorKind::kInterrupted, "interrupted");
       const auto part =
           tokens.subspan(first, std::min(static_cast<size_t>(chunk_), tokens.size() - first));
       const bool last = first + part.size() == tokens.size();
@@ -49,6 +50,7 @@ class Feeder {
   engine::Runner& runner_;
   kv::SequencePages pages_;
   int chunk_;
+  const std::function<bool()>& stop_;
   int position_ = 0;
 };
 
@@ -61,7 +63,7 @@ Result<void> one_repetition(Env& env, engine::Engine& engine, const SpeedOptions
   const auto all = std::span<const int32_t>(tokens);
   const auto depth = all.first(static_cast<size_t>(options.depth));
   if (options.n_prompt > 0) {
-    Feeder feeder(engine.runner(), kChunk);
+    Feeder feeder(engine.runner(), kChunk, stop);
     if (!depth.empty()) {
       if (const auto fed = feeder.feed(depth); !fed) return propagate(fed);
     }
@@ -70,14 +72,13 @@ Result<void> one_repetition(Env& env, engine::Engine& engine, const SpeedOptions
     report.pp.push_back(options.n_prompt / Seconds(env.now() - start).count());
   }
   if (options.n_generate > 0) {
-    Feeder feeder(engine.runner(), kChunk);
+    Feeder feeder(engine.runner(), kChunk, stop);
     if (!depth.empty()) {
       if (const auto fed = feeder.feed(depth); !fed) return propagate(fed);
     }
     int32_t token = tokens.back();
     const auto start = env.now();
     for (int i = 0; i < options.n_generate; ++i) {
-      if (stop()) return fail(ErrorKind::kInterrupted, "interrupted");
       const auto next = feeder.feed({&token, 1});
       if (!next) return propagate(next);
       token = *next;
@@ -141,7 +142,7 @@ Result<SpeedReport> measure_speed(Env& env, engine::Engine& engine, const SpeedO
   report.weight_bytes_per_token = engine.model().weight_bytes_per_token();
   // Once before the clock runs: the weights are paged in, the threads are awake.
   const int32_t warm[8] = {};
-  if (const auto warmed = Feeder(engine.runner(), kChunk).feed(warm); !warmed)
+  if (const auto warmed = Feeder(engine.runner(), kChunk, stop).feed(warm); !warmed)
     return propagate(warmed);
   for (int i = 0; i < options.repetitions; ++i) {
     progress(i);

@@ -28,6 +28,7 @@ struct SpeedReport {
   double share_of_bandwidth = 0;   ///< median tg * weight_bytes_per_token / bandwidth
 };
 
+/// The middle value, or the mean of the two in the middle; 0 of nothing.
 double median(std::vector<double> values);
 
 /// Measures prefill and greedy decode with random token ids; every repetition starts from an empty
@@ -38,7 +39,7 @@ Result<SpeedReport> measure_speed(Env& env, engine::Engine& engine, const SpeedO
                                   const std::function<bool()>& stop);
 
 /// Read-only bandwidth of memory in 10^9 bytes/s: the best of a few passes of `threads` threads
-/// over a buffer larger than the caches.
+/// over 256 MiB, more than the caches of most machines.
 double measure_read_bandwidth(Env& env, int threads);
 
 }  // namespace ondol::bench

@@ -7,15 +7,13 @@
 #include "base/cpu_budget.h"
 
 namespace ondol::engine {
-namespace {
-
-/// Rows whose logits are held at once by evaluate(): a vocabulary of 262k takes 1 MiB a row.
-constexpr int kEvaluateRows = 32;
-
-}  // namespace
+namespace {}  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path,
                                              const EngineOptions& options) {
+  if (options.n_sequences < 1 || options.max_chunk < 1 || options.max_rows < options.n_sequences) {
+    return usage_error("a step needs at least one row for each sequence");
+  }
   auto file = gguf::File::open(env, path);
   if (!file) return propagate(file);
   auto tokenizer = tokenizer::Tokenizer::load(*file);
@@ -109,7 +107,7 @@ void Engine::admit() {
 std::vector<scheduler::Slice> Engine::schedule() const {
   std::vector<scheduler::RequestState> states;
   for (const auto& a : active_)
-    states.push_back({a->id, static_cast<int>(a->tokens.size()) - a->n_computed});
+    states.push_back({static_cast<int>(a->tokens.size()) - a->n_computed});
   return scheduler::plan_step(states,
                               {.max_rows = options_.max_rows, .max_chunk = options_.max_chunk});
 }

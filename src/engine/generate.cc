@@ -20,6 +20,7 @@ Result<void> give(Generation& answer, const GenerateOptions& options, const std:
 Result<bool> take(const Event& event, TextStream& stream, Generation& answer,
                   const GenerateOptions& options) {
   if (event.error) return std::unexpected(*event.error);
+  ++answer.n_steps;
   if (event.finish != FinishReason::kEnd) {
     answer.tokens.push_back(event.sample.token);
     if (const auto given = give(answer, options, stream.push(event.sample.token)); !given)
@@ -42,9 +43,7 @@ Result<bool> take(const Event& event, TextStream& stream, Generation& answer,
 
 double Generation::decode_tps() const {
   // The first token belongs to the prefill.
-  return decode_ms > 0 && tokens.size() > 1
-             ? static_cast<double>(tokens.size() - 1) / decode_ms * 1e3
-             : 0;
+  return decode_ms > 0 && n_steps > 1 ? (n_steps - 1) / decode_ms * 1e3 : 0;
 }
 
 Result<Generation> generate(Env& env, Engine& engine, Request request,

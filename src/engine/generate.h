@@ -20,6 +20,7 @@ struct Generation {
   std::string finish_reason;  ///< "stop" (end token or stop text) or "length"
   double prefill_ms = 0;      ///< until the first token was chosen
   double decode_ms = 0;       ///< from there to the last
+  int n_steps = 0;            ///< tokens chosen, the end token among them
   double prefill_tps() const { return prefill_ms > 0 ? n_prompt / prefill_ms * 1e3 : 0; }
   double decode_tps() const;
 };

@@ -56,11 +56,11 @@ MemoryPlan plan_memory(const model::Model& model, uint64_t file_bytes, const Mem
   for (const auto& group : group_shapes(model.cache()))
     plan.kv += pool_pages(group, shape) * page_bytes(group, shape);
   const auto vocab = static_cast<uint64_t>(model.config().n_vocab);
-  const auto logits = static_cast<uint64_t>(shape.n_sequences) * vocab * sizeof(float);
+  const int logit_rows = std::max(shape.n_sequences, kEvaluateRows);
+  const auto logits = static_cast<uint64_t>(logit_rows) * vocab * sizeof(float);
   // The sampler looks at one copy of a row with its ids.
   const auto sampling = vocab * 16;
-  const auto activations =
-      model.workspace_floats(shape.max_rows, shape.n_sequences) * sizeof(float);
+  const auto activations = model.workspace_floats(shape.max_rows, logit_rows) * sizeof(float);
   // Inputs of products are kept once more, as 8-bit values or floats.
   const auto widest = static_cast<uint64_t>(
       std::max({model.config().n_embd, model.config().n_ff, model.config().attn_width()}));
@@ -83,8 +83,9 @@ Result<int> choose_context(const model::Model& model, uint64_t file_bytes, Memor
   context = std::max(context, std::min(kSmallestContext, trained));
   if (fits(context) && wished <= 0) return context;
   const std::string advice =
-      fits(context) ? fmt::format("--ctx {} would fit", context)
-                    : "choose a smaller model or quantisation, or close other programs";
+      fits(std::min(context, trained))
+          ? fmt::format("--ctx {} would fit", std::min(context, trained))
+          : "choose a smaller model or quantisation, or close other programs";
   return no_memory(
       fmt::format("the model would not fit in memory: it needs {}, {} are available; {}",
                   format_size(needs), format_size(available), advice));

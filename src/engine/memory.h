@@ -11,6 +11,10 @@
 
 namespace ondol::engine {
 
+/// Rows whose logits are held at once while a whole text is evaluated: a vocabulary of 262k takes 1
+/// MiB a row.
+inline constexpr int kEvaluateRows = 32;
+
 /// What decides how much memory the engine takes besides the weights.
 struct MemoryShape {
   int n_ctx = 0;        ///< tokens of one sequence, prompt and answer
@@ -29,6 +33,7 @@ struct MemoryPlan {
   uint64_t total() const { return weights + kv + compute; }
 };
 
+/// The size of a cached value.
 kv::ElementType element_type(KvType type);
 /// The model's cache groups, as the cache counts them.
 std::vector<kv::GroupShape> group_shapes(const model::CacheSpec& cache);
@@ -37,6 +42,7 @@ uint64_t pool_pages(const kv::GroupShape& group, const MemoryShape& shape);
 /// Bytes of a page of a group, rounded up to a cache line.
 size_t page_bytes(const kv::GroupShape& group, const MemoryShape& shape);
 
+/// Bytes that an engine of this shape takes at most; `file_bytes` are the weights.
 MemoryPlan plan_memory(const model::Model& model, uint64_t file_bytes, const MemoryShape& shape);
 
 /// The context to use: `wished` if it is above zero (kNoMemory where it does not fit, naming needs,

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMaxWidth = 1 << 20;
 constexpr int64_t kMaxContext = 1 << 30;
 
-/// Scalings of the rotary embedding: none, linear, YaRN; LongRoPE and Llama 3.1 come as tensors of
+/// Scalings of the rotary embedding: none, linear, YaRN. Those of Llama 3.1 come as a tensor of
 /// factors.
 void read_rope(KeyReader& keys, Config& config) {
   kernels::RopeParams& rope = config.rope;
@@ -80,8 +80,7 @@ int64_t KeyReader::integer(std::string_view key, int64_t low, int64_t high) {
   // Some models give one number per layer; all equal is the same as a single one.
   if (value != nullptr && value->type == gguf::ValueType::kArray) {
     const auto& array = std::get<gguf::Array>(value->data);
-    bool usable = array.size() > 0 && array.type() != gguf::ValueType::kString &&
-                  array.type() != gguf::ValueType::kArray;
+    bool usable = array.size() > 0 && gguf::is_integer(array.type());
     for (uint64_t i = 1; usable && i < array.size(); ++i)
       usable = array.at_int(i) == array.at_int(0);
     if (!usable) {

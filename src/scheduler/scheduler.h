@@ -9,7 +9,6 @@ namespace ondol::scheduler {
 
 /// A request as the scheduler sees it, in order of arrival.
 struct RequestState {
-  uint64_t id = 0;
   int n_pending =
       0;  ///< tokens known but not yet computed: 1 while decoding, more while reading the prompt
 };

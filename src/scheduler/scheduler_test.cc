@@ -8,7 +8,7 @@ namespace ondol::scheduler {
 namespace {
 
 TEST(Scheduler, DecodingGoesFirstAndPromptsFillTheRest) {
-  const RequestState requests[] = {{1, 1000}, {2, 1}, {3, 40}, {4, 1}};
+  const RequestState requests[] = {{1000}, {1}, {40}, {1}};
   const auto plan = plan_step(requests, {.max_rows = 64, .max_chunk = 32});
   ASSERT_EQ(plan.size(), 4u);
   EXPECT_EQ(plan[0].n_rows, 32);  // its chunk
@@ -19,7 +19,7 @@ TEST(Scheduler, DecodingGoesFirstAndPromptsFillTheRest) {
 
 TEST(Scheduler, NothingPendingNothingPlanned) {
   EXPECT_TRUE(plan_step({}, {}).empty());
-  const RequestState idle[] = {{1, 0}};
+  const RequestState idle[] = {{0}};
   EXPECT_TRUE(plan_step(idle, {}).empty());
 }
 
