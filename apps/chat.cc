@@ -81,7 +81,7 @@ Result<void> answer(engine::Engine& engine, Conversation& conversation, const Ch
   return {};
 }
 
-Result<void> chat(ChatFlags flags) {
+Result<void> chat(const ChatFlags& flags) {
   const auto engine = flags.model.open();
   if (!engine) return propagate(engine);
   auto conversation = Conversation::make(**engine, flags.system);
