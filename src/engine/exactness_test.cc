@@ -106,7 +106,8 @@ void run_schedule(std::mt19937& random, const Schedule& schedule, Runner& runner
     int row = 0;
     for (size_t i = 0; i < pieces.size(); ++i) {
       for (int k = 0; k < pieces[i].n_logits; ++k, ++row) {
-        const auto& expected = (*owners[i]->expected)[static_cast<size_t>(owners[i]->done + k)];
+        const auto& expected =
+            (*owners[i]->expected)[static_cast<size_t>(owners[i]->done) + static_cast<size_t>(k)];
         ASSERT_EQ(std::memcmp(expected.data(), logits->row(row), expected.size() * sizeof(float)),
                   0)
             << "position " << owners[i]->done + k;
