@@ -78,6 +78,12 @@ void add_logits(CLI::App& app, int& exit_code) {
     if (model.ctx == 0) model.ctx = static_cast<int>(tokens->size());
     const auto engine = model.open();
     if (!engine) return propagate(engine);
+    std::error_code code;
+    for (const std::string& part : (*engine)->file().part_paths()) {
+      if (std::filesystem::equivalent(part, flags->output, code)) {
+        return usage_error("the output would replace the model file; choose another name");
+      }
+    }
     return write_logits(**engine, *tokens, flags->output);
   });
 }
