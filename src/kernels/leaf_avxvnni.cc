@@ -1,4 +1,5 @@
 #include "simd/vec_x86.h"
+#include "simd/wide_avx2.h"
 
 #define ONDOL_LEAF leaf_avxvnni
 #include "kernels/leaf.inc.h"
