@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/env.h"
+#include "common.h"
 
 namespace ondol::app {
 
@@ -53,6 +54,8 @@ Result<Conversation> Conversation::make(const engine::Engine& engine, const std:
 }
 
 Result<std::vector<int32_t>> Conversation::ask(std::string_view question) const {
+  if (const auto valid = check_utf8("the prompt", question); !valid) return propagate(valid);
+  if (const auto valid = check_utf8("the system prompt", system_); !valid) return propagate(valid);
   const auto& tokenizer = engine_->tokenizer();
   boost::json::array messages;
   if (!system_.empty()) messages.push_back({{"role", "system"}, {"content", system_}});
@@ -78,9 +81,15 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 std::string speed_line(const engine::Generation& answer) {
-  return fmt::format("[{} prompt tokens at {:.1f} tokens/s, {} tokens at {:.1f} tokens/s]",
-                     answer.n_prompt, answer.prefill_tps(), answer.tokens.size(),
-                     answer.decode_tps());
+  const auto counted = [](size_t n, std::string_view what, double tps) {
+    // One token alone comes from the prompt's own pass: nothing was timed.
+    const std::string speed = tps > 0 ? fmt::format(" at {:.1f} tokens/s", tps) : "";
+    return fmt::format("{} {}{}{}", n, what, n == 1 ? "" : "s", speed);
+  };
+  return fmt::format(
+      "[{}, {}]",
+      counted(static_cast<size_t>(answer.n_prompt), "prompt token", answer.prefill_tps()),
+      counted(answer.tokens.size(), "token", answer.decode_tps()));
 }
 
 }  // namespace ondol::app

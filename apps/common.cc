@@ -10,6 +10,10 @@
 #include <iostream>
 #include <map>
 
+#include "base/cpu_budget.h"
+#include "base/units.h"
+#include "tokenizer/utf8.h"
+
 namespace ondol::app {
 namespace {
 
@@ -22,6 +26,17 @@ void on_interrupt(int) {
 
 const std::map<std::string, KvType> kKvTypes = {
     {"f16", KvType::kF16}, {"q8_0", KvType::kQ8_0}, {"f32", KvType::kF32}};
+
+/// More threads than processors wait for each other; said once, since the figures suffer.
+void warn_of_threads(int threads) {
+  const CpuFacts facts = cpu_facts();
+  const int processors = std::min(facts.cores * facts.threads_per_core, facts.usable_cpus);
+  if (threads <= processors) return;
+  fmt::print(stderr,
+             "warning: {} threads on {} usable processors wait for each other; without --threads "
+             "there are {}\n",
+             threads, processors, default_threads(facts));
+}
 
 }  // namespace
 
@@ -69,6 +84,7 @@ Result<std::unique_ptr<engine::Engine>> ModelFlags::open(engine::EngineOptions o
   options.type_k = options.type_v = kKvTypes.at(kv_type);
   if (const char* isa = std::getenv("ONDOL_ISA")) options.isa = isa;
   auto engine = engine::Engine::open(Env::real(), *path, options);
+  if (engine) warn_of_threads(threads);
   if (engine && ctx > (*engine)->model().config().n_ctx_train) {
     fmt::print(
         stderr,
@@ -110,9 +126,31 @@ Result<std::string> read_stdin() {
     if (n < 0) return failed(fmt::format("cannot read stdin: {}", std::strerror(errno)));
     if (n == 0) return text;
     text.append(buffer, static_cast<size_t>(n));
-    if (text.size() > kMaxTextBytes)
-      return usage_error("stdin holds more than 1 GiB; give a smaller text");
+    if (text.size() > kMaxTextBytes) {
+      return usage_error(
+          fmt::format("stdin holds more than {}, the most that is read; give a part of it",
+                      format_size(kMaxTextBytes)));
+    }
   }
+}
+
+Result<void> check_utf8(std::string_view what, std::string_view text) {
+  const auto at = tokenizer::ill_formed_at(text);
+  if (!at) return {};
+  return usage_error(fmt::format(
+      "{} is not UTF-8 at byte {}; convert it, for example with `iconv -f latin1 -t utf-8`", what,
+      *at));
+}
+
+Result<std::string> read_text(const std::optional<std::string>& file) {
+  auto text = file ? Env::real().read_text(*file, kMaxTextBytes) : read_stdin();
+  if (interrupted()) return std::unexpected(interruption());
+  if (!text) return text;
+  if (auto valid = check_utf8(file ? fmt::format("'{}'", *file) : "stdin", *text); !valid) {
+    // A file is refused as every input file is.
+    return fail(file ? ErrorKind::kRefused : ErrorKind::kUsage, std::move(valid.error().message));
+  }
+  return text;
 }
 
 Result<void> for_each_line(const std::function<Result<void>(std::string_view)>& each) {

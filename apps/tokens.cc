@@ -25,10 +25,14 @@ Result<std::unique_ptr<const tokenizer::Tokenizer>> open_tokenizer(const std::st
 }
 
 Result<json::value> parse_line(std::string_view line, uint64_t number) {
+  const auto valid = check_utf8(fmt::format("line {} of stdin", number), line);
+  if (!valid) return propagate(valid);
   boost::system::error_code code;
   auto value = json::parse(line, code);
-  if (code)
-    return usage_error(fmt::format("line {} of stdin is no JSON: {}", number, code.message()));
+  if (code) {
+    return usage_error(fmt::format("line {} of stdin is no JSON: {}; write one JSON value a line",
+                                   number, code.message()));
+  }
   return value;
 }
 

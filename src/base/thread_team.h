@@ -22,6 +22,7 @@ class ThreadTeam {
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
+  /// Threads that work, the caller among them.
   int size() const { return n_threads_; }
 
   /// Calls work(thread, n_threads) once on every thread and returns when all are done. What the

@@ -32,6 +32,7 @@ class Runner {
                                                 const MemoryShape& shape, simd::Isa isa,
                                                 int threads);
 
+  /// An empty sequence over the runner's page pools, which it must not outlive.
   kv::SequencePages new_sequence() { return kv::SequencePages(groups_, kPageTokens); }
 
   /// One forward pass over a mixed batch. The logits [sum of n_logits, n_vocab], in the order of

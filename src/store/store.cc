@@ -167,9 +167,9 @@ Result<std::vector<Entry>> Store::list() const {
   const auto files = env_.list(models());
   if (!files) return propagate(files);
   for (const std::string& file : *files) {
-    auto entry = read_entry(file);
-    if (!entry) return propagate(std::move(entry));
-    if (*entry) entries.push_back(std::move(**entry));
+    auto read = read_entry(file);
+    if (!read) return propagate(std::move(read));
+    if (std::optional<Entry>& entry = *read; entry) entries.push_back(std::move(*entry));
   }
   std::ranges::sort(entries, {}, &Entry::name);
   return entries;
@@ -234,14 +234,19 @@ Result<std::string> Store::resolve(std::string_view model) const {
   const std::string path(model);
   const auto info = env_.info(path);
   if (info && !info->is_directory) return path;
-  const auto entry = find(model);
-  if (!entry) return propagate(entry);
-  if (*entry && !(*entry)->is_missing) return (*entry)->path;
-  if (*entry) {
+  const auto found = find(model);
+  if (!found) return propagate(found);
+  if (const std::optional<Entry>& entry = *found; entry) {
+    if (!entry->is_missing) return entry->path;
     return failed(fmt::format(
         "'{0}' is linked to a file that is gone; put it back, or `ondol rm {0}`", model));
   }
   if (info) return refused(fmt::format("'{}' is a folder; name the .gguf file in it", path));
+  if (info.error().kind == ErrorKind::kRefused) return propagate(info);
+  if (const auto target = env_.read_link(path)) {
+    return refused(fmt::format("'{}' is a link to '{}', which is not there; name the file itself",
+                               path, *target));
+  }
   const auto entries = list();
   if (!entries) return propagate(entries);
   return refused(fmt::format("there is no file and no model in the store named '{}'; {}", model,

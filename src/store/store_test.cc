@@ -133,6 +133,19 @@ TEST_F(StoreTest, AMissingTargetIsSaid) {
   EXPECT_TRUE(store_.remove("m"));
 }
 
+TEST_F(StoreTest, ALinkThatLeadsNowhereIsNotCalledMissing) {
+  fs::create_directories(root_);
+  fs::create_symlink("gone.gguf", root_ + "/link.gguf");
+  fs::create_symlink("loop.gguf", root_ + "/loop.gguf");
+  for (const auto& [name, mention] :
+       {std::pair{"/link.gguf", "a link to 'gone.gguf'"}, {"/loop.gguf", "back to itself"}}) {
+    const auto found = store_.resolve(root_ + name);
+    ASSERT_FALSE(found) << name;
+    EXPECT_EQ(found.error().kind, ErrorKind::kRefused) << name;
+    EXPECT_NE(found.error().message.find(mention), std::string::npos) << found.error().message;
+  }
+}
+
 TEST_F(StoreTest, NearMissesAreNamed) {
   ASSERT_TRUE(store_.import(write("m.gguf"), "smollm2", ImportMode::kLink));
   EXPECT_NE(store_.resolve("smolm2").error().message.find("did you mean 'smollm2'"),
