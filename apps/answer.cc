@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "base/env.h"
 #include "common.h"
 
@@ -29,7 +31,14 @@ void SamplingFlags::add_to(CLI::App& command) {
                      "Subtracted once from tokens that occurred");
   command.add_option("--frequency-penalty", params.frequency_penalty,
                      "Subtracted per occurrence of a token");
-  command.add_option("--seed", seed, "Makes the answer repeatable (default: another each time)");
+  command.add_option("--seed", seed, "Makes the answer repeatable (default: another each time)")
+      ->check([](const std::string& text) -> std::string {
+        uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto [rest, code] = std::from_chars(text.data(), end, value);
+        const bool whole = code == std::errc{} && rest == end;
+        return whole ? "" : "a seed is a whole number from 0 to 18446744073709551615";
+      });
   command.add_option("--stop", stops,
                      "Ends the answer before this text; may be given several times");
 }

@@ -42,12 +42,11 @@ Result<void> speed(const BenchFlags& flags) {
   const auto engine = model.open();
   if (!engine) return propagate(engine);
   const auto progress = [&](int repetition) {
-    if (on_terminal())
-      fmt::print(stderr, "\rrepetition {} of {} ", repetition + 1, flags.speed.repetitions);
+    if (on_terminal()) say("\rrepetition {} of {} ", repetition + 1, flags.speed.repetitions);
   };
   const auto report =
       bench::measure_speed(Env::real(), **engine, flags.speed, progress, interrupted);
-  if (on_terminal()) fmt::print(stderr, "\n");
+  if (on_terminal()) say("\n");
   if (!report) return propagate(report);
   const auto isa = simd::isa_name((*engine)->isa());
   if (flags.json) {

@@ -4,6 +4,8 @@
 // chosen, leaves its exit code.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -71,10 +73,22 @@ Result<std::string> read_text(const std::optional<std::string>& file);
 /// Usage error where `text` is not UTF-8: a model would see other text than the user gave. `what`
 /// names it ("the prompt").
 Result<void> check_utf8(std::string_view what, std::string_view text);
+/// Whether what was read from stdin through streams is all there was.
+Result<void> check_stdin();
 /// Calls `each` with every line of stdin, without its end; stops at its error.
 Result<void> for_each_line(const std::function<Result<void>(std::string_view)>& each);
 /// Writes to stdout at once; kFailed where that cannot be done (a closed pipe, a full disk).
 Result<void> print(std::string_view text);
+/// Writes to stderr. One that is closed or full stops nothing: the result is on stdout, and the
+/// exit code says the rest.
+void write_stderr(std::string_view text);
+template <class... T>
+void say(fmt::format_string<T...> format, T&&... values) {
+  write_stderr(fmt::format(format, std::forward<T>(values)...));
+}
+/// "error: ..." on stderr, one line. Words of a file may be part of the message: control characters
+/// are shown as \xNN, so that a file cannot speak to the terminal.
+void print_error(const Error& error);
 /// Whether progress may be shown.
 bool on_terminal(int fd = 2);
 

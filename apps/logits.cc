@@ -25,6 +25,7 @@ std::string npy_header(size_t rows, size_t columns) {
 
 /// Said before the model is opened, and of the name that the user gave.
 Result<void> check_folder(const std::string& output) {
+  if (output.empty()) return usage_error("the output has no name; give a file with -o");
   std::error_code code;
   std::filesystem::path folder = std::filesystem::path(output).parent_path();
   if (folder.empty()) folder = ".";

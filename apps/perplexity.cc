@@ -48,8 +48,8 @@ Result<void> add_window(engine::Engine& engine, std::span<const int32_t> tokens,
       ++total.n;
     }
     if (on_terminal() && total.n > 0) {
-      fmt::print(stderr, "\r{} tokens, perplexity {:.4f} ", total.n,
-                 std::exp(total.nll / static_cast<double>(total.n)));
+      say("\r{} tokens, perplexity {:.4f} ", total.n,
+          std::exp(total.nll / static_cast<double>(total.n)));
     }
     return {};
   });
@@ -72,7 +72,7 @@ Result<void> perplexity(const PerplexityFlags& flags) {
     const auto part = std::span(tokens).subspan(first, std::min(window, tokens.size() - first));
     if (const auto done = add_window(**engine, part, total); !done) return done;
   }
-  if (on_terminal()) fmt::print(stderr, "\n");
+  if (on_terminal()) say("\n");
   const double mean = total.nll / static_cast<double>(total.n);
   if (!flags.json) {
     return print(

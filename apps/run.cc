@@ -26,8 +26,7 @@ Result<std::string> read_prompt(const RunFlags& flags) {
     if (const auto valid = check_utf8("the prompt", *flags.prompt); !valid) return propagate(valid);
     return *flags.prompt;
   }
-  if (!flags.file && on_terminal(STDIN_FILENO))
-    fmt::print(stderr, "type the prompt, end with Ctrl-D\n");
+  if (!flags.file && on_terminal(STDIN_FILENO)) say("type the prompt, end with Ctrl-D\n");
   return read_text(flags.file);
 }
 
@@ -81,7 +80,7 @@ Result<void> run(const RunFlags& flags) {
     if (const auto ended = print("\n"); !ended) return ended;
   }
   if (flags.json) return print(boost::json::serialize(report(**engine, *answer, load_ms)) + "\n");
-  fmt::print(stderr, "{}\n", speed_line(*answer));
+  say("{}\n", speed_line(*answer));
   return {};
 }
 

@@ -39,6 +39,8 @@ std::string_view advice(int code) {
     case ENOSPC:
     case EDQUOT:
       return "; free some space or choose another place";
+    case EFBIG:
+      return "; raise the limit of file sizes (ulimit -f)";
     case EROFS:
       return "; choose another place";
     case EMFILE:
@@ -254,12 +256,15 @@ class RealEnv final : public Env {
                                                       WriteMode mode) override {
     const int how = mode == WriteMode::kAppend ? O_APPEND : O_TRUNC;
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
-    if (fd < 0 && errno == ENOENT) {
-      const std::string folder = std::filesystem::path(path).parent_path().string();
-      return failed(fmt::format(
-          "cannot write '{}': the folder '{}' does not exist; create it first", path, folder));
+    const int code = errno;
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    std::error_code unknown;
+    if (fd < 0 && code == ENOENT && !folder.empty() && !std::filesystem::exists(folder, unknown)) {
+      return failed(
+          fmt::format("cannot write '{}': the folder '{}' does not exist; create it first", path,
+                      folder.string()));
     }
-    if (fd < 0) return system_error("write", path, errno);
+    if (fd < 0) return system_error("write", path, code);
     return std::make_unique<RealWritableFile>(path, fd);
   }
 

@@ -27,7 +27,7 @@ struct Piece {
 /// The model with its pages and threads: turns page ids into a KvView and runs forward passes.
 class Runner {
  public:
-  /// kNoMemory where the pages cannot be reserved.
+  /// kNoMemory where the pages cannot be reserved or the threads not started.
   static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const model::Model> model,
                                                 const MemoryShape& shape, simd::Isa isa,
                                                 int threads);

@@ -163,6 +163,11 @@ Result<std::optional<Entry>> Store::read_entry(const std::string& file) const {
 
 Result<std::vector<Entry>> Store::list() const {
   std::vector<Entry> entries;
+  const auto root = env_.info(root_);
+  if (root && !root->is_directory) {
+    return usage_error(fmt::format(
+        "'{}' is to hold the models, but it is a file; set ONDOL_HOME to a folder", root_));
+  }
   if (!env_.info(models())) return entries;  // nothing was ever kept here
   const auto files = env_.list(models());
   if (!files) return propagate(files);
@@ -301,16 +306,19 @@ Result<uint64_t> Store::remove_published(std::string_view name) const {
 }
 
 Result<uint64_t> Store::remove(std::string_view name) {
-  const auto held = lock(name);
-  if (!held) return propagate(held);
-  const auto entry = find(name);
-  if (!entry) return propagate(entry);
-  if (!*entry && !exists(partial(name))) {
+  if (auto valid = check_model_name(name); !valid) return propagate(std::move(valid));
+  const auto unknown = [&]() -> Result<uint64_t> {
     const auto entries = list();
     if (!entries) return propagate(entries);
     return usage_error(
         fmt::format("the store has no model '{}'; {}", name, near_misses(name, *entries)));
-  }
+  };
+  if (!env_.info(models())) return unknown();  // a lock would make the store
+  const auto held = lock(name);
+  if (!held) return propagate(held);
+  const auto entry = find(name);
+  if (!entry) return propagate(entry);
+  if (!*entry && !exists(partial(name))) return unknown();
   const auto published = remove_published(name);
   if (!published) return published;
   const auto unfinished = remove_tree(partial(name));

@@ -161,6 +161,21 @@ TEST_F(StoreTest, NearMissesAreNamed) {
             std::string::npos);
 }
 
+TEST_F(StoreTest, AStoreThatIsNotThereIsNotMadeByRemoving) {
+  Store none(Env::real(), root_ + "/none");
+  EXPECT_EQ(none.remove("m").error().kind, ErrorKind::kUsage);
+  EXPECT_FALSE(fs::exists(root_ + "/none"));
+}
+
+TEST_F(StoreTest, AFileInPlaceOfTheStoreIsSaid) {
+  Store wrong(Env::real(), write("file"));
+  for (const auto& error :
+       {wrong.list().error(), wrong.remove("m").error(), wrong.resolve("m").error()}) {
+    EXPECT_EQ(error.kind, ErrorKind::kUsage);
+    EXPECT_NE(error.message.find("ONDOL_HOME"), std::string::npos) << error.message;
+  }
+}
+
 TEST_F(StoreTest, RemoveStaysInside) {
   const std::string file = write("keep.gguf");
   ASSERT_TRUE(store_.import(file, "m", ImportMode::kCopy));
