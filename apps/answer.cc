@@ -63,8 +63,6 @@ Result<Conversation> Conversation::make(const engine::Engine& engine, const std:
 }
 
 Result<std::vector<int32_t>> Conversation::ask(std::string_view question) const {
-  if (const auto valid = check_utf8("the prompt", question); !valid) return propagate(valid);
-  if (const auto valid = check_utf8("the system prompt", system_); !valid) return propagate(valid);
   const auto& tokenizer = engine_->tokenizer();
   boost::json::array messages;
   if (!system_.empty()) messages.push_back({{"role", "system"}, {"content", system_}});

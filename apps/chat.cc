@@ -84,11 +84,12 @@ Result<void> answer(engine::Engine& engine, Conversation& conversation, const Ch
 Result<void> chat(const ChatFlags& flags) {
   const auto engine = flags.model.open();
   if (!engine) return propagate(engine);
-  auto conversation = Conversation::make(**engine, flags.system);
+  auto conversation = Conversation::make(**engine, as_utf8("the system prompt", flags.system));
   if (!conversation) return propagate(conversation);
   LineReader lines;
   if (on_terminal()) say("/help lists the commands\n");
-  while (const auto line = lines.next()) {
+  while (auto line = lines.next()) {
+    *line = as_utf8("the line", std::move(*line));
     if (line->empty()) continue;
     if (*line == "/quit" || *line == "/exit") break;
     if (*line == "/help") {

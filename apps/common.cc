@@ -137,23 +137,20 @@ Result<std::string> read_stdin() {
   }
 }
 
-Result<void> check_utf8(std::string_view what, std::string_view text) {
+std::string as_utf8(std::string_view what, std::string text) {
   const auto at = tokenizer::ill_formed_at(text);
-  if (!at) return {};
-  return usage_error(fmt::format(
-      "{} is not UTF-8 at byte {}; convert it, for example with `iconv -f latin1 -t utf-8`", what,
-      *at));
+  if (!at) return text;
+  say("warning: {} is not UTF-8 at byte {}; what is ill-formed is read as U+FFFD (`iconv -f latin1 "
+      "-t utf-8` converts)\n",
+      gguf::printable(what), *at);
+  return tokenizer::replace_ill_formed(text);
 }
 
 Result<std::string> read_text(const std::optional<std::string>& file) {
   auto text = file ? Env::real().read_text(*file, kMaxTextBytes) : read_stdin();
   if (interrupted()) return std::unexpected(interruption());
   if (!text) return text;
-  if (auto valid = check_utf8(file ? fmt::format("'{}'", *file) : "stdin", *text); !valid) {
-    // A file is refused as every input file is.
-    return fail(file ? ErrorKind::kRefused : ErrorKind::kUsage, std::move(valid.error().message));
-  }
-  return text;
+  return as_utf8(file ? fmt::format("'{}'", *file) : "stdin", std::move(*text));
 }
 
 Result<void> check_stdin() {

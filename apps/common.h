@@ -68,11 +68,11 @@ void clear_interrupt();
 Result<std::vector<int32_t>> parse_ids(std::string_view text);
 /// All of stdin, up to kMaxTextBytes.
 Result<std::string> read_stdin();
-/// A text for a model: the file, or stdin where none is named. UTF-8, at most kMaxTextBytes.
+/// A text for a model: the file, or stdin where none is named; as_utf8, at most kMaxTextBytes.
 Result<std::string> read_text(const std::optional<std::string>& file);
-/// Usage error where `text` is not UTF-8: a model would see other text than the user gave. `what`
-/// names it ("the prompt").
-Result<void> check_utf8(std::string_view what, std::string_view text);
+/// The text with U+FFFD for what is not UTF-8, as the tokenizer reads it; a warning says where the
+/// first such byte is. `what` names the text ("the prompt").
+std::string as_utf8(std::string_view what, std::string text);
 /// Whether what was read from stdin through streams is all there was.
 Result<void> check_stdin();
 /// Calls `each` with every line of stdin, without its end; stops at its error.

@@ -22,10 +22,7 @@ struct RunFlags {
 };
 
 Result<std::string> read_prompt(const RunFlags& flags) {
-  if (flags.prompt) {
-    if (const auto valid = check_utf8("the prompt", *flags.prompt); !valid) return propagate(valid);
-    return *flags.prompt;
-  }
+  if (flags.prompt) return as_utf8("the prompt", *flags.prompt);
   if (!flags.file && on_terminal(STDIN_FILENO)) say("type the prompt, end with Ctrl-D\n");
   return read_text(flags.file);
 }
@@ -38,7 +35,7 @@ Result<std::vector<int32_t>> prompt_ids(const RunFlags& flags, const engine::Eng
   if (!text) return propagate(text);
   if (flags.raw)
     return engine.tokenizer().encode(*text, {.add_special = true, .parse_special = true});
-  const auto conversation = Conversation::make(engine, flags.system);
+  const auto conversation = Conversation::make(engine, as_utf8("the system prompt", flags.system));
   if (!conversation) return propagate(conversation);
   return conversation->ask(*text);
 }

@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 
 #include "common.h"
+#include "tokenizer/utf8.h"
 
 namespace ondol::app {
 namespace {
@@ -25,8 +26,9 @@ Result<std::unique_ptr<const tokenizer::Tokenizer>> open_tokenizer(const std::st
 }
 
 Result<json::value> parse_line(std::string_view line, uint64_t number) {
-  const auto valid = check_utf8(fmt::format("line {} of stdin", number), line);
-  if (!valid) return propagate(valid);
+  if (const auto at = tokenizer::ill_formed_at(line))
+    return usage_error(
+        fmt::format("line {} of stdin is not UTF-8 at byte {}; JSON is", number, *at));
   boost::system::error_code code;
   auto value = json::parse(line, code);
   if (code) {

@@ -354,9 +354,8 @@ Result<Entry> Store::publish(std::string_view name,
   if (auto gone = remove_tree(partial(name)); !gone) return propagate(std::move(gone));
   auto entry = find(name);
   if (!entry) return propagate(std::move(entry));
-  if (!*entry)
-    return failed(fmt::format("'{}' vanished from the store while it was put there", name));
-  return std::move(**entry);
+  if (std::optional<Entry>& put = *entry; put) return std::move(*put);
+  return failed(fmt::format("'{}' vanished from the store while it was put there", name));
 }
 
 Result<void> Store::copy(const std::string& from, const std::string& to) const {
@@ -386,10 +385,10 @@ Result<Entry> Store::import(const std::string& file, std::string_view name, Impo
   if (!held) return propagate(held);
   auto present = find(name);
   if (!present) return propagate(std::move(present));
-  if (*present && !replace) {
-    if (mode == ImportMode::kLink && !(*present)->is_missing &&
-        absolute((*present)->path) == absolute(parts->front())) {
-      return std::move(**present);
+  if (std::optional<Entry>& known = *present; known && !replace) {
+    if (mode == ImportMode::kLink && !known->is_missing &&
+        absolute(known->path) == absolute(parts->front())) {
+      return std::move(*known);
     }
     return usage_error(fmt::format(
         "the store has a model '{0}' already; choose another name, or `ondol rm {0}` first", name));

@@ -1,5 +1,6 @@
 """What nobody should type, and files that lie: an exit code, one line of advice, never a crash."""
 
+import json
 import os
 import signal
 import subprocess
@@ -63,35 +64,32 @@ def test_no_speed_without_a_step(toy_model):
     assert "1 token]" in outcome.err and "0.0 tokens/s" not in outcome.err
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--raw"],
-        [],
-        ["--raw", "-p", b"a\xff"],
-        ["-p", b"a\xff"],
-        ["-p", "x", "--system", b"\xff"],
-        ["--raw", "-p", "x", "--stop", b"\xff"],
-    ],
-    ids=str,
-)
-def test_text_that_is_not_utf8(toy_model, arguments):
-    process = subprocess.run(
-        [program.ONDOL, "run", toy_model, "-n", "1", *arguments],
-        input=b"ab\xff\xfe",
-        capture_output=True,
-        env=program.environment(),
-    )
-    err = process.stderr.decode()
-    assert process.returncode == 2 and process.stdout == b"", err
-    assert "not UTF-8 at byte" in err and "request" not in err, err
+@pytest.mark.parametrize("raw", [["--raw"], []], ids=["raw", "template"])
+def test_text_that_is_not_utf8_is_read_alike(toy_model, tmp_path, raw):
+    """From each source and with and without a template: as U+FFFD, with a warning."""
+    file = tmp_path / "broken.txt"
+    file.write_bytes(b"ab\xffc")
+    common = ["run", toy_model, *raw, "--temp", 0, "-n", 2, "--json"]
+    whole = program.fine(*common, "-p", "ab\ufffdc")
+    assert "warning" not in whole.err
+    for source, stdin in ((["-p", b"ab\xffc"], b""), (["-f", file], b""), ([], b"ab\xffc")):
+        command = [str(a) if not isinstance(a, bytes) else a for a in [program.ONDOL, *common, *source]]
+        done = subprocess.run(command, input=stdin, capture_output=True, env=program.environment())
+        assert done.returncode == 0 and b"not UTF-8 at byte 2" in done.stderr, done.stderr
+        assert json.loads(done.stdout)["tokens"] == whole.json["tokens"]
+        assert json.loads(done.stdout)["prompt_tokens"] == whole.json["prompt_tokens"]
 
 
-def test_a_file_that_is_not_utf8(toy_model, tmp_path):
-    file = tmp_path / "latin.txt"
-    file.write_bytes("grün".encode("latin-1"))
-    for command in (["run", "--raw"], ["run"], ["perplexity"]):
-        program.refused(program.ondol(*command, toy_model, "-f", file), 3, "latin.txt", "UTF-8 at byte 2", "iconv")
+def test_system_prompts_and_stops_that_are_not_utf8(toy_model):
+    def run(*words):
+        return subprocess.run(
+            [program.ONDOL, "run", toy_model, "-p", "x", "-n", "1", *words], capture_output=True, env=program.environment()
+        )
+
+    system = run("--system", b"a\xff")
+    assert system.returncode == 0 and b"the system prompt is not UTF-8 at byte 1" in system.stderr, system.stderr
+    stop = run("--stop", b"a\xff")
+    assert stop.returncode == 2 and b"not UTF-8 at byte 1" in stop.stderr, stop.stderr
 
 
 def test_more_threads_than_processors_are_warned_of(toy_model):
