@@ -17,6 +17,23 @@ struct BenchFlags {
   bool json = false;
 };
 
+/// Lines for people; what was not measured has none.
+std::string to_text(const bench::SpeedReport& report) {
+  std::string text;
+  const auto line = [&](std::string_view name, const std::vector<double>& tps) {
+    if (tps.empty()) return;
+    text += fmt::format("{:<7} {:8.2f} tokens/s (median; {:.2f})\n", name, bench::median(tps),
+                        fmt::join(tps, ", "));
+  };
+  line("prefill", report.pp);
+  line("decode", report.tg);
+  text += fmt::format("weights read per token {}, memory reads {:.1f} GB/s",
+                      format_size(report.weight_bytes_per_token), report.read_bandwidth_gbps);
+  if (!report.tg.empty())
+    text += fmt::format(": decode uses {:.0f} % of it", report.share_of_bandwidth * 100);
+  return text + "\n";
+}
+
 Result<void> speed(const BenchFlags& flags) {
   ModelFlags model = flags.model;
   if (model.ctx == 0) {
@@ -25,15 +42,16 @@ Result<void> speed(const BenchFlags& flags) {
   const auto engine = model.open();
   if (!engine) return propagate(engine);
   const auto progress = [&](int repetition) {
-    if (on_terminal())
-      fmt::print(stderr, "\rrepetition {} of {} ", repetition + 1, flags.speed.repetitions);
+    if (on_terminal()) say("\rrepetition {} of {} ", repetition + 1, flags.speed.repetitions);
   };
   const auto report =
       bench::measure_speed(Env::real(), **engine, flags.speed, progress, interrupted);
-  if (on_terminal()) fmt::print(stderr, "\n");
+  if (on_terminal()) say("\n");
   if (!report) return propagate(report);
   const auto isa = simd::isa_name((*engine)->isa());
   if (flags.json) {
+    const boost::json::value share =
+        report->tg.empty() ? boost::json::value() : report->share_of_bandwidth;
     const boost::json::object object{{"model", (*engine)->file().path()},
                                      {"isa", isa},
                                      {"threads", (*engine)->threads()},
@@ -42,18 +60,12 @@ Result<void> speed(const BenchFlags& flags) {
                                      {"tg", boost::json::value_from(report->tg)},
                                      {"weight_bytes_per_token", report->weight_bytes_per_token},
                                      {"read_bandwidth_gbps", report->read_bandwidth_gbps},
-                                     {"share_of_bandwidth", report->share_of_bandwidth}};
+                                     {"share_of_bandwidth", share}};
     return print(boost::json::serialize(object) + "\n");
   }
-  return print(fmt::format(
-      "{}: {}, {} threads, depth {}\n"
-      "prefill {:8.2f} tokens/s (median; {:.2f})\n"
-      "decode  {:8.2f} tokens/s (median; {:.2f})\n"
-      "weights read per token {}, memory reads {:.1f} GB/s: decode uses {:.0f} % of it\n",
-      (*engine)->file().path(), isa, (*engine)->threads(), flags.speed.depth,
-      bench::median(report->pp), fmt::join(report->pp, ", "), bench::median(report->tg),
-      fmt::join(report->tg, ", "), format_size(report->weight_bytes_per_token),
-      report->read_bandwidth_gbps, report->share_of_bandwidth * 100));
+  return print(fmt::format("{}: {}, {} threads, depth {}\n", (*engine)->file().path(), isa,
+                           (*engine)->threads(), flags.speed.depth) +
+               to_text(*report));
 }
 
 }  // namespace

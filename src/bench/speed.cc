@@ -131,6 +131,8 @@ double measure_read_bandwidth(Env& env, int threads) {
 Result<SpeedReport> measure_speed(Env& env, engine::Engine& engine, const SpeedOptions& options,
                                   const std::function<void(int)>& progress,
                                   const std::function<bool()>& stop) {
+  if (options.n_prompt == 0 && options.n_generate == 0)
+    return usage_error("there is nothing to measure; give -p or -n a number above zero");
   const int longest = options.depth + std::max(options.n_prompt, options.n_generate);
   if (longest > engine.n_ctx()) {
     return usage_error(fmt::format(
@@ -141,7 +143,7 @@ Result<SpeedReport> measure_speed(Env& env, engine::Engine& engine, const SpeedO
   SpeedReport report;
   report.weight_bytes_per_token = engine.model().weight_bytes_per_token();
   // Once before the clock runs: the weights are paged in, the threads are awake.
-  const int32_t warm[8] = {};
+  const std::vector<int32_t> warm(static_cast<size_t>(std::min(8, engine.n_ctx())));
   if (const auto warmed = Feeder(engine.runner(), kChunk, stop).feed(warm); !warmed)
     return propagate(warmed);
   for (int i = 0; i < options.repetitions; ++i) {

@@ -32,8 +32,8 @@ struct SpeedReport {
 double median(std::vector<double> values);
 
 /// Measures prefill and greedy decode with random token ids; every repetition starts from an empty
-/// cache. `progress` is called with the repetition about to run. Usage error where the tokens do
-/// not fit in the context; kInterrupted when `stop` returns true.
+/// cache. `progress` is called with the repetition about to run. Usage error where there is nothing
+/// to measure or the tokens do not fit in the context; kInterrupted when `stop` returns true.
 Result<SpeedReport> measure_speed(Env& env, engine::Engine& engine, const SpeedOptions& options,
                                   const std::function<void(int)>& progress,
                                   const std::function<bool()>& stop);
