@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <memory>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "base/thread_team.h"
@@ -82,6 +84,19 @@ double measure_clock(Env& env, int threads) {
     best = std::max(best, kClockAdds / seconds / 1e9);
   }
   return best;
+}
+
+uint64_t peak_memory(Env& env) {
+  constexpr std::string_view kKey = "VmHWM:";
+  const auto status = env.read_text("/proc/self/status", 1 << 20);
+  if (!status) return 0;
+  const size_t key = status->find(kKey);
+  if (key == std::string::npos) return 0;
+  const size_t digits = status->find_first_of("0123456789", key);
+  if (digits == std::string::npos) return 0;
+  uint64_t kibibytes = 0;
+  std::from_chars(status->data() + digits, status->data() + status->size(), kibibytes);
+  return kibibytes * 1024;
 }
 
 MultiplyAdds multiply_adds(const gguf::File& file) {

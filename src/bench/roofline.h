@@ -3,6 +3,8 @@
 // What the machine allows: read bandwidth, clock, and how many multiply-adds a model asks for.
 #pragma once
 
+#include <cstdint>
+
 #include "base/env.h"
 #include "gguf/gguf.h"
 
@@ -21,6 +23,10 @@ inline constexpr int kClockAdds = 1 << 22;
 /// registers takes one cycle on every core since the 1990s, so the additions count cycles. The best
 /// of a few passes; cores that lower their clock for wide vector code run slower than this.
 double measure_clock(Env& env, int threads);
+
+/// The most memory that this process has held so far, in bytes: what /proc/self/status calls VmHWM.
+/// 0 where the system does not say.
+uint64_t peak_memory(Env& env);
 
 /// Multiply-adds of the products with weight matrices. Attention over the cache is not counted.
 struct MultiplyAdds {

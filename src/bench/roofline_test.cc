@@ -43,6 +43,26 @@ TEST(Roofline, AStoppedClockGivesNoFigure) {
   EXPECT_EQ(measure_clock(env, 1), 0);
 }
 
+class StatusEnv final : public EnvForward {
+ public:
+  explicit StatusEnv(Result<std::string> status)
+      : EnvForward(Env::real()), status_(std::move(status)) {}
+  Result<std::string> read_text(const std::string&, uint64_t) override { return status_; }
+
+ private:
+  Result<std::string> status_;
+};
+
+TEST(Roofline, PeakMemoryIsWhatTheSystemSays) {
+  StatusEnv env(
+      std::string("Name:\tondol\nVmPeak:\t 9000 kB\nVmHWM:\t   1234 kB\nVmRSS:\t 5 kB\n"));
+  EXPECT_EQ(peak_memory(env), 1234u * 1024);
+  StatusEnv silent(std::string("Name:\tondol\n"));
+  EXPECT_EQ(peak_memory(silent), 0u);
+  StatusEnv absent(failed("no such file"));
+  EXPECT_EQ(peak_memory(absent), 0u);
+}
+
 TEST(Roofline, MultiplyAddsOfTheToyModelAreItsMatrices) {
   const auto file = gguf::File::open(Env::real(), test::data_path("models/llama.gguf"));
   ASSERT_TRUE(file) << file.error().message;

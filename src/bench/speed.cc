@@ -158,6 +158,7 @@ void conclude(Env& env, const engine::Engine& engine, const SpeedOptions& option
     batch.v = together > 0 ? batch.sequences * single / together : 0;
   }
   report.weight_bytes_per_token = engine.model().weight_bytes_per_token();
+  report.peak_rss_bytes = peak_memory(env);
   report.read_bandwidth_gbps = measure_read_bandwidth(env, engine.threads());
   if (report.read_bandwidth_gbps > 0) {
     report.share_of_bandwidth = single * static_cast<double>(report.weight_bytes_per_token) / 1e9 /

@@ -37,6 +37,7 @@ struct SpeedReport {
   uint64_t weight_bytes_per_token = 0;
   double read_bandwidth_gbps = 0;  ///< 10^9 bytes/s, measured on the spot with the engine's threads
   double share_of_bandwidth = 0;   ///< median tg * weight_bytes_per_token / bandwidth
+  uint64_t peak_rss_bytes = 0;     ///< of the process, before what measures bandwidth takes memory
   double clock_ghz = 0;            ///< measured on the spot with the engine's threads
   double prefill_multiply_adds_per_token = 0;  ///< with weights; attention is not counted
   double prefill_mac_per_cycle_per_core = 0;   ///< of the median pp
