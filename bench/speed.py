@@ -110,7 +110,7 @@ def measure_all(args, todo, results, about, own, peer):
             continue
         expected = minutes_expected(job, model, results, base)
         if expected > args.limit:
-            progress.say(f"{model.stem} {job.name}: left out, a run would take {expected:.0f} minutes (--limit {args.limit:g})")
+            progress.say(f"{model.stem} {job.name}: left out, a run would take {expected:.1f} minutes (--limit {args.limit:g})")
             continue
         base["quant"] = machine.quantisation(args.program, model)
         try:

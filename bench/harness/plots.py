@@ -2,7 +2,7 @@
 
 import importlib.util
 
-OURS, THEIRS = "#c2410c", "#64748b"
+PREFILL, DECODE = "#c2410c", "#64748b"
 
 
 def available():
@@ -38,7 +38,7 @@ def plot_ratios(records, path):
     if not ratios:
         return False
     figure, axes = _figure(7, 1.2 + 0.5 * len(ratios))
-    for offset, (test, name), colour in ((0.2, ("prefill-512", "prefill 512"), OURS), (-0.2, ("decode@0", "decode"), THEIRS)):
+    for offset, (test, name), colour in zip((-0.2, 0.2), wanted.items(), (PREFILL, DECODE), strict=True):
         places = [place for place, of in enumerate(ratios.values()) if test in of]
         values = [of[test] for of in ratios.values() if test in of]
         bars = axes.barh([place + offset for place in places], values, 0.38, color=colour, label=name)

@@ -113,6 +113,7 @@ def heading(about, records):
     isa = ", ".join(sorted({record["isa"] for record in good if record["isa"]})) or "unknown"
     rounds = sorted({len(record["ours"]["values"]) for record in good})
     peers = sorted({record["peer_name"] for record in good if record["peer"]})
+    counts = f"{rounds[0]} to {rounds[-1]}" if len(rounds) > 1 else str(*rounds)
     lines = [
         f"- CPU: {machine['cpu']}, {machine['threads']} threads of {machine['usable_cpus']} usable processors; "
         f"{', '.join(machine['flags'])}",
@@ -122,7 +123,7 @@ def heading(about, records):
         f"- Ondol {about['product']['version']}, commit {', '.join(commits)}; {dates[0]}"
         + (f" to {dates[-1]}" if len(dates) > 1 else ""),
         f"- Peer: {', '.join(peers)}, in turn with Ondol" if peers else "- No peer was at hand: Ondol's own figures only.",
-        f"- Medians of {' to '.join(map(str, sorted({rounds[0], rounds[-1]})))} rounds" if rounds else "- Nothing was measured.",
+        f"- Medians of {counts} round{'' if counts == '1' else 's'}" if rounds else "- Nothing was measured.",
     ]
     return "\n".join(lines)
 

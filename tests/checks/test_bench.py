@@ -190,7 +190,7 @@ def test_runs_that_take_too_long_are_left_out(fakes, monkeypatch):
     fakes.figures(monkeypatch, ",".join(["8"] * 99), ",".join(["1"] * 99))
     done = fakes.speed("--suite", "full", "--tests", "prefill", "-r", "1")
     # 8704 tokens at the peer's 1 token/s, and 2048: more than ten minutes.
-    assert "prefill-512@8192: left out, a run would take 145 minutes" in done.stderr
+    assert "prefill-512@8192: left out, a run would take 145.1 minutes" in done.stderr
     assert [record["test"] for record in fakes.records()] == ["prefill-512", "prefill-32", "prefill-128"]
 
 
