@@ -219,7 +219,10 @@ ONDOL_VEC void unpack_block(const MatmulTask& t, int64_t row, int64_t i,
   const uint8_t* rows = t.weights + static_cast<size_t>(row) * t.row_bytes;
   const size_t offset = static_cast<size_t>(i) * kBytes;
   if (row + Wide::kLanes <= t.n_rows && offset + kBytes <= t.row_bytes) [[likely]] {
-    Format::unpack(rows + offset, t.row_bytes, panel);
+    // The next panel follows in memory: where it is not worked on by another thread, it is needed
+    // as soon as this one is done.
+    const uint8_t* ahead = rows + static_cast<size_t>(Wide::kLanes) * (t.row_bytes + offset);
+    Format::unpack(quant::Source<Wide>{rows + offset, t.row_bytes, ahead}, panel);
     return;
   }
   uint8_t copy[Wide::kLanes][kBytes] = {};
@@ -228,17 +231,7 @@ ONDOL_VEC void unpack_block(const MatmulTask& t, int64_t row, int64_t i,
     const int64_t there = row + r < t.n_rows ? r : t.n_rows - 1 - row;
     std::memcpy(copy[r], rows + static_cast<size_t>(there) * t.row_bytes + offset, size);
   }
-  Format::unpack(copy[0], kBytes, panel);
-}
-
-/// Asks for the cache lines of the next panel that lie where block i of this one does: the memory
-/// decides here, and the processor's own prefetchers stop at every page.
-template <class Format>
-ONDOL_VEC void fetch_ahead(const MatmulTask& t, int64_t row, int64_t i) {
-  constexpr size_t kBytes = Wide::kLanes * block_bytes<Format>();
-  const uint8_t* ahead = t.weights + static_cast<size_t>(row + Wide::kLanes) * t.row_bytes +
-                         static_cast<size_t>(i) * kBytes;
-  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line);
+  Format::unpack(quant::Source<Wide>{copy[0], kBytes, copy[0]}, panel);
 }
 
 template <int C>
@@ -262,7 +255,6 @@ void direct(const MatmulTask& t, int64_t row) {
   const int64_t n = n_blocks<Format>(t);
   for (int64_t i = 0; i < n; ++i) {
     typename Format::Out panel;
-    fetch_ahead<Format>(t, row, i);
     unpack_block<Format>(t, row, i, panel);
     add_block<Format>(panel, Kind::template acts<C>(t.acts, i), sums);
   }
@@ -287,7 +279,6 @@ template <class Format>
 void unpack_panel(const MatmulTask& t, int64_t row, typename Format::Out* panels) {
   const int64_t n = n_blocks<Format>(t);
   for (int64_t i = 0; i < n; ++i) {
-    fetch_ahead<Format>(t, row, i);
     unpack_block<Format>(t, row, i, panels[i]);
   }
 }

@@ -24,9 +24,9 @@ inline void quantize(const float* values, BlockF32& block) { block.value = *valu
 template <class V>
 struct PanelF32 {
   using Out = PanelFloats<V, 4>;
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
     typename V::I32 bits[4];
-    V::load_rows(rows, stride, bits);
+    in.load(0, bits);
     for (int t = 0; t < 4; ++t) out.values[t] = V::as_f32(bits[t]);
   }
 };
@@ -45,9 +45,9 @@ inline void quantize(const float* values, BlockF16& block) {
 template <class V>
 struct PanelF16 {
   using Out = PanelFloats<V, 8>;
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
     typename V::I32 pairs[4];
-    V::load_rows(rows, stride, pairs);
+    in.load(0, pairs);
     for (int t = 0; t < 4; ++t) {
       out.values[2 * t] = V::halves(pairs[t]);
       out.values[2 * t + 1] = V::high_halves(pairs[t]);
@@ -66,9 +66,9 @@ inline void quantize(const float* values, BlockBF16& block) { block.value = f32_
 template <class V>
 struct PanelBF16 {
   using Out = PanelFloats<V, 8>;
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
     typename V::I32 pairs[4];
-    V::load_rows(rows, stride, pairs);
+    in.load(0, pairs);
     for (int t = 0; t < 4; ++t) {
       out.values[2 * t] = V::as_f32(V::template shl<16>(pairs[t]));
       out.values[2 * t + 1] = V::as_f32(V::and_(pairs[t], V::splat32(-65536)));

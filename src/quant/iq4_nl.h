@@ -29,10 +29,10 @@ struct PanelIQ4_NL {
   static constexpr int kLift = V::kSignedLift;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    nibbles<V>(in, offsetof(Block, quants), out.codes);
     for (auto& code : out.codes) code = V::signed_codes(V::lookup(kIq4Levels, code));
-    out.d = V::halves(V::load_u16(rows, stride));
+    out.d = V::halves(in.u16(0));
   }
 };
 

@@ -35,14 +35,14 @@ struct PanelIQ4_XS {
   static constexpr int kSub = 32;
   static constexpr Pairs kPairs = V::kSignedLift == 0 ? Pairs::kNone : Pairs::kLift;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    const auto start = V::load_u32(rows, stride);
-    const auto low = V::load_u32(rows + offsetof(Block, scales_low), stride);
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    const auto start = in.u32(0);
+    const auto low = in.u32(offsetof(Block, scales_low));
     out.d = V::halves(start);
     unrolled<8>([&](auto sub) {
       constexpr int j = decltype(sub)::value;
       auto* codes = out.codes + 8 * j;
-      nibbles<V>(rows + offsetof(Block, quants) + 16 * j, stride, codes);
+      nibbles<V>(in, offsetof(Block, quants) + 16 * j, codes);
       for (int t = 0; t < 8; ++t) codes[t] = V::signed_codes(V::lookup(kIq4Levels, codes[t]));
       const auto high_bits = V::and_(V::template shr<16 + 2 * j>(start), V::splat32(3));
       const auto low_bits = V::and_(V::template shr<4 * j>(low), V::splat32(15));

@@ -39,9 +39,9 @@ struct KScales {
 
 /// d, dmin, scales and minima of kLanes rows: the sixteen bytes that Q4_K and Q5_K begin with.
 template <class V>
-ONDOL_VEC void unpack_k_header(const uint8_t* rows, size_t stride, Panel256<V>& out) {
+ONDOL_VEC void unpack_k_header(const Source<V>& in, Panel256<V>& out) {
   typename V::I32 head[4];
-  V::load_rows(rows, stride, head);
+  in.load(0, head);
   out.d = V::halves(head[0]);
   out.dmin = V::high_halves(head[0]);
   const typename V::I32 scales[2] = {

@@ -35,13 +35,13 @@ struct PanelMXFP4 {
   static constexpr int kLift = 12;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
     static constexpr uint8_t kLifted[16] = {12, 13, 14, 15, 16, 18, 20, 24,
                                             12, 11, 10, 9,  8,  6,  4,  0};
-    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
+    nibbles<V>(in, offsetof(Block, quants), out.codes);
     for (auto& code : out.codes) code = V::lookup(kLifted, code);
     float d[V::kLanes];
-    for (int r = 0; r < V::kLanes; ++r) d[r] = half_scale(rows[static_cast<size_t>(r) * stride]);
+    for (int r = 0; r < V::kLanes; ++r) d[r] = half_scale(*in.row(r));
     out.d = V::fload(d);
   }
 

@@ -9,8 +9,7 @@
 //     using Out = Panel32<V>;        // or Panel256<V>
 //     static constexpr int kMax = 15;  // the largest code, or simd::kSigned
 //     ...
-//     // Block after block of kLanes rows that lie `stride` bytes apart.
-//     static void unpack(const uint8_t* rows, size_t stride, Out& out);
+//     static void unpack(const Source<V>& in, Out& out);  // one block of each row
 //   };
 //
 // over the vocabulary V (simd/wide.h), and a line in quant/panels.h. What a panel means is the same
@@ -33,6 +32,34 @@ enum class ActKind : uint8_t {
   kFloat,      ///< as they are: the weights are floats of some width
   kBlocks32,   ///< int8, one scale per 32 values: formats with blocks of 32
   kBlocks256,  ///< int8, one scale per 256 values: formats with blocks of 256
+};
+
+/// A block of kLanes rows that lie `stride` bytes apart, and where the memory is that will be asked
+/// for next: each load fetches as many bytes of it as it reads, so that the two go side by side
+/// (the processor's own prefetchers stop at every page).
+template <class V>
+struct Source {
+  const uint8_t* first;
+  size_t stride;
+  const uint8_t* ahead;
+
+  ONDOL_VEC_MEMBER void load(size_t offset, typename V::I32 (&out)[4]) const {
+    V::load_rows(first + offset, stride, out);
+    constexpr size_t kRead = 16 * V::kLanes;
+    for (size_t line = 0; line < kRead; line += 64)
+      __builtin_prefetch(ahead + V::kLanes * offset + line);
+  }
+  ONDOL_VEC_MEMBER typename V::I32 u32(size_t offset) const {
+    __builtin_prefetch(ahead + V::kLanes * offset);
+    return V::load_u32(first + offset, stride);
+  }
+  ONDOL_VEC_MEMBER typename V::I32 u16(size_t offset) const {
+    __builtin_prefetch(ahead + V::kLanes * offset);
+    return V::load_u16(first + offset, stride);
+  }
+  ONDOL_VEC_MEMBER const uint8_t* row(int r) const {
+    return first + static_cast<size_t>(r) * stride;
+  }
 };
 
 /// 32 values of each row: w = d * (code - kLift), or with kOffset d * code + m. Byte b of codes[t]
@@ -114,25 +141,25 @@ ONDOL_VEC typename V::I32 lifted_pair(typename V::I32 first, typename V::I32 sec
 
 /// 4 N bytes of each row.
 template <class V, int N>
-ONDOL_VEC void raw_bytes(const uint8_t* rows, size_t stride, typename V::I32* out) {
+ONDOL_VEC void raw_bytes(const Source<V>& in, size_t offset, typename V::I32* out) {
 #pragma GCC unroll 16
   for (int i = 0; i < N; i += 4) {
     typename V::I32 four[4];
-    V::load_rows(rows + 4 * i, stride, four);
+    in.load(offset + static_cast<size_t>(4 * i), four);
     for (int t = 0; t < 4; ++t) out[i + t] = four[t];
   }
 }
 template <class V, int N>
-ONDOL_VEC void signed_bytes(const uint8_t* rows, size_t stride, typename V::I32* out) {
-  raw_bytes<V, N>(rows, stride, out);
+ONDOL_VEC void signed_bytes(const Source<V>& in, size_t offset, typename V::I32* out) {
+  raw_bytes<V, N>(in, offset, out);
   for (int i = 0; i < N; ++i) out[i] = V::signed_codes(out[i]);
 }
 
 /// Sixteen bytes of each row as 32 codes: the low nibbles, then the high ones.
 template <class V>
-ONDOL_VEC void nibbles(const uint8_t* rows, size_t stride, typename V::I32* codes) {
+ONDOL_VEC void nibbles(const Source<V>& in, size_t offset, typename V::I32* codes) {
   typename V::I32 packed[4];
-  V::load_rows(rows, stride, packed);
+  in.load(offset, packed);
 #pragma GCC unroll 4
   for (int t = 0; t < 4; ++t) {
     codes[t] = bits<V, 0, 15>(packed[t]);
@@ -154,11 +181,11 @@ ONDOL_VEC void add_fifth_bits(typename V::I32 high, typename V::I32* codes) {
 
 /// 64 bytes of each row as 256 codes of two bits: those of 32 bytes in bits 0-1, then in 2-3, ...
 template <class V>
-ONDOL_VEC void two_bits(const uint8_t* rows, size_t stride, typename V::I32* codes) {
-  for (int h = 0; h < 2; ++h) {
+ONDOL_VEC void two_bits(const Source<V>& in, size_t offset, typename V::I32* codes) {
+  for (size_t h = 0; h < 2; ++h) {
     typename V::I32 packed[8];
-    raw_bytes<V, 8>(rows + 32 * h, stride, packed);
-    for (int t = 0; t < 8; ++t) {
+    raw_bytes<V, 8>(in, offset + 32 * h, packed);
+    for (size_t t = 0; t < 8; ++t) {
       codes[32 * h + t] = bits<V, 0, 3>(packed[t]);
       codes[32 * h + 8 + t] = bits<V, 2, 3>(packed[t]);
       codes[32 * h + 16 + t] = bits<V, 4, 3>(packed[t]);

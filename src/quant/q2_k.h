@@ -32,10 +32,10 @@ struct PanelQ2_K {
   static constexpr int kSub = 16;
   static constexpr Pairs kPairs = Pairs::kMins;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    two_bits<V>(rows + offsetof(Block, quants), stride, out.codes);
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    two_bits<V>(in, offsetof(Block, quants), out.codes);
     typename V::I32 packed[4];
-    V::load_rows(rows + offsetof(Block, scales), stride, packed);
+    in.load(offsetof(Block, scales), packed);
     unrolled<8>([&](auto pair) {
       constexpr int p = decltype(pair)::value;
       const auto first = byte<V, 2 * p % 4>(packed[p / 2]);
@@ -45,7 +45,7 @@ struct PanelQ2_K {
       out.scales[2 * p + 1] = V::scale(V::and_(second, low));
       out.pairs[p] = pair_of<V>(V::template shr<4>(first), V::template shr<4>(second));
     });
-    const auto both = V::load_u32(rows + offsetof(Block, d), stride);
+    const auto both = in.u32(offsetof(Block, d));
     out.d = V::halves(both);
     out.dmin = V::high_halves(both);
   }

@@ -34,10 +34,10 @@ struct PanelQ3_K {
   static constexpr int kSub = 16;
   static constexpr Pairs kPairs = Pairs::kLift;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    two_bits<V>(rows + offsetof(Block, quants), stride, out.codes);
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    two_bits<V>(in, offsetof(Block, quants), out.codes);
     typename V::I32 high[8];
-    raw_bytes<V, 8>(rows + offsetof(Block, high), stride, high);
+    raw_bytes<V, 8>(in, offsetof(Block, high), high);
     unrolled<8>([&](auto group) {
       constexpr int g = decltype(group)::value;
       for (int t = 0; t < 8; ++t) {
@@ -45,14 +45,15 @@ struct PanelQ3_K {
         code = V::or_(code, V::template shl<2>(bits<V, g, 1>(high[t])));
       }
     });
-    unpack_scales(rows + offsetof(Block, scales), stride, out);
-    out.d = V::halves(V::load_u16(rows + offsetof(Block, d), stride));
+    unpack_scales(in, out);
+    out.d = V::halves(in.u16(offsetof(Block, d)));
   }
 
  private:
-  ONDOL_VEC void unpack_scales(const uint8_t* packed, size_t stride, Out& out) {
-    const typename V::I32 low[2] = {V::load_u32(packed, stride), V::load_u32(packed + 4, stride)};
-    const auto high = V::load_u32(packed + 8, stride);
+  ONDOL_VEC void unpack_scales(const Source<V>& in, Out& out) {
+    const typename V::I32 low[2] = {in.u32(offsetof(Block, scales)),
+                                    in.u32(offsetof(Block, scales) + 4)};
+    const auto high = in.u32(offsetof(Block, scales) + 8);
     unrolled<4>([&](auto four) {
       constexpr int k = decltype(four)::value;
       const auto scales =

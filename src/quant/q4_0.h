@@ -28,9 +28,9 @@ struct PanelQ4_0 {
   static constexpr int kLift = 8;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
-    out.d = V::halves(V::load_u16(rows, stride));
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    nibbles<V>(in, offsetof(Block, quants), out.codes);
+    out.d = V::halves(in.u16(0));
   }
 };
 

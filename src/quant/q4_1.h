@@ -29,9 +29,9 @@ struct PanelQ4_1 {
   static constexpr int kLift = 0;
   static constexpr bool kOffset = true;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
-    const auto both = V::load_u32(rows, stride);
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    nibbles<V>(in, offsetof(Block, quants), out.codes);
+    const auto both = in.u32(0);
     out.d = V::halves(both);
     out.m = V::high_halves(both);
   }

@@ -33,11 +33,11 @@ struct PanelQ4_K {
   static constexpr int kSub = 32;
   static constexpr Pairs kPairs = Pairs::kMins;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    unpack_k_header<V>(rows, stride, out);
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    unpack_k_header<V>(in, out);
     for (int g = 0; g < 4; ++g) {
       typename V::I32 packed[8];
-      raw_bytes<V, 8>(rows + offsetof(Block, quants) + 32 * g, stride, packed);
+      raw_bytes<V, 8>(in, offsetof(Block, quants) + 32 * g, packed);
       for (int t = 0; t < 8; ++t) {
         out.codes[16 * g + t] = bits<V, 0, 15>(packed[t]);
         out.codes[16 * g + 8 + t] = bits<V, 4, 15>(packed[t]);

@@ -30,10 +30,10 @@ struct PanelQ5_0 {
   static constexpr int kLift = 16;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
-    add_fifth_bits<V>(V::load_u32(rows + offsetof(Block, high), stride), out.codes);
-    out.d = V::halves(V::load_u16(rows, stride));
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    nibbles<V>(in, offsetof(Block, quants), out.codes);
+    add_fifth_bits<V>(in.u32(offsetof(Block, high)), out.codes);
+    out.d = V::halves(in.u16(0));
   }
 };
 

@@ -31,10 +31,10 @@ struct PanelQ5_1 {
   static constexpr int kLift = 0;
   static constexpr bool kOffset = true;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
-    add_fifth_bits<V>(V::load_u32(rows + offsetof(Block, high), stride), out.codes);
-    const auto both = V::load_u32(rows, stride);
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    nibbles<V>(in, offsetof(Block, quants), out.codes);
+    add_fifth_bits<V>(in.u32(offsetof(Block, high)), out.codes);
+    const auto both = in.u32(0);
     out.d = V::halves(both);
     out.m = V::high_halves(both);
   }

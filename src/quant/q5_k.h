@@ -35,14 +35,14 @@ struct PanelQ5_K {
   static constexpr int kSub = 32;
   static constexpr Pairs kPairs = Pairs::kMins;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    unpack_k_header<V>(rows, stride, out);
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    unpack_k_header<V>(in, out);
     typename V::I32 high[8];
-    raw_bytes<V, 8>(rows + offsetof(Block, high), stride, high);
+    raw_bytes<V, 8>(in, offsetof(Block, high), high);
     unrolled<4>([&](auto group) {
       constexpr int g = decltype(group)::value;
       typename V::I32 packed[8];
-      raw_bytes<V, 8>(rows + offsetof(Block, quants) + 32 * g, stride, packed);
+      raw_bytes<V, 8>(in, offsetof(Block, quants) + 32 * g, packed);
       for (int t = 0; t < 8; ++t) {
         const auto first = V::template shl<4>(bits<V, 2 * g, 1>(high[t]));
         const auto second = V::template shl<4>(bits<V, 2 * g + 1, 1>(high[t]));

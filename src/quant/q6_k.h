@@ -35,12 +35,12 @@ struct PanelQ6_K {
   static constexpr int kSub = 16;
   static constexpr Pairs kPairs = Pairs::kLift;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
     for (int h = 0; h < 2; ++h) {
       typename V::I32 low[16];
       typename V::I32 high[8];
-      raw_bytes<V, 16>(rows + offsetof(Block, low) + 64 * h, stride, low);
-      raw_bytes<V, 8>(rows + offsetof(Block, high) + 32 * h, stride, high);
+      raw_bytes<V, 16>(in, offsetof(Block, low) + 64 * h, low);
+      raw_bytes<V, 8>(in, offsetof(Block, high) + 32 * h, high);
       auto* codes = out.codes + 32 * h;
       for (int t = 0; t < 8; ++t) {
         const auto up = [&](auto two_bits) { return V::template shl<4>(two_bits); };
@@ -51,7 +51,7 @@ struct PanelQ6_K {
       }
     }
     typename V::I32 packed[4];
-    V::load_rows(rows + offsetof(Block, scales), stride, packed);
+    in.load(offsetof(Block, scales), packed);
     unrolled<8>([&](auto pair) {
       constexpr int p = decltype(pair)::value;
       const auto first = signed_byte<V, 2 * p % 4>(packed[p / 2]);
@@ -60,7 +60,7 @@ struct PanelQ6_K {
       out.scales[2 * p + 1] = V::scale(second);
       out.pairs[p] = lifted_pair<V, 32>(first, second);
     });
-    out.d = V::halves(V::load_u16(rows + offsetof(Block, d), stride));
+    out.d = V::halves(in.u16(offsetof(Block, d)));
   }
 };
 

@@ -27,9 +27,9 @@ struct PanelQ8_0 {
   static constexpr int kLift = V::kSignedLift;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    signed_bytes<V, 8>(rows + offsetof(Block, quants), stride, out.codes);
-    out.d = V::halves(V::load_u16(rows, stride));
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    signed_bytes<V, 8>(in, offsetof(Block, quants), out.codes);
+    out.d = V::halves(in.u16(0));
   }
 };
 

@@ -29,14 +29,14 @@ struct PanelQ8_K {
   static constexpr int kSub = 32;
   static constexpr Pairs kPairs = V::kSignedLift == 0 ? Pairs::kNone : Pairs::kLift;
 
-  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
-    signed_bytes<V, 64>(rows + offsetof(Block, quants), stride, out.codes);
+  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+    signed_bytes<V, 64>(in, offsetof(Block, quants), out.codes);
     const auto one = V::splat32(1);
     for (int j = 0; j < 8; ++j) {
       out.scales[j] = V::scale(one);
       out.pairs[j] = lifted_pair<V, V::kSignedLift>(one, one);
     }
-    out.d = V::as_f32(V::load_u32(rows, stride));
+    out.d = V::as_f32(in.u32(0));
   }
 };
 

@@ -48,8 +48,10 @@
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
     __has_feature(undefined_behavior_sanitizer)
 #define ONDOL_VEC static inline
+#define ONDOL_VEC_MEMBER inline
 #endif
 #endif
 #ifndef ONDOL_VEC
 #define ONDOL_VEC [[gnu::always_inline]] static inline
+#define ONDOL_VEC_MEMBER [[gnu::always_inline]] inline
 #endif
