@@ -91,7 +91,7 @@ template <class Format, int kSteps, bool kScaled, int C, class X>
 ONDOL_VEC void add_products(const Wide::I32* codes, Wide::I32 scale, X x, Wide::I32 (&total)[C]) {
   constexpr int kMax = Format::kMax;
   constexpr int kFit = Wide::kSteps<kMax> < kSteps ? Wide::kSteps<kMax> : kSteps;
-  quant::unrolled<(kSteps + kFit - 1) / kFit>([&](auto group) {
+  quant::unrolled<(kSteps + kFit - 1) / kFit>([&](auto group) ONDOL_VEC_LAMBDA {
     constexpr int kFirst = decltype(group)::value * kFit;
     constexpr int kEnd = kFirst + kFit < kSteps ? kFirst + kFit : kSteps;
     Wide::Part parts[C];
@@ -99,7 +99,7 @@ ONDOL_VEC void add_products(const Wide::I32* codes, Wide::I32 scale, X x, Wide::
       // Where parts are int32 and not scaled, they go on from the total.
       parts[c] = Wide::kWholeParts && !kScaled ? total[c] : Wide::part_zero<kMax>();
     }
-    quant::unrolled<kEnd - kFirst>([&](auto step) {
+    quant::unrolled<kEnd - kFirst>([&](auto step) ONDOL_VEC_LAMBDA {
       constexpr int t = kFirst + decltype(step)::value;
       for (int c = 0; c < C; ++c) parts[c] = Wide::part_add<kMax>(parts[c], codes[t], x(c) + 4 * t);
     });
@@ -118,7 +118,7 @@ ONDOL_VEC void add_block(const Panel32<Wide>& w, const Acts32<C>& x, Wide::F32 (
   Wide::I32 total[C];
   for (int c = 0; c < C; ++c)
     total[c] = Format::kLift != 0 ? Wide::splat32(x.extra[c]) : Wide::izero();
-  add_products<Format, 8, false>(w.codes, Wide::izero(), [&](int c) { return x.q[c]; }, total);
+  add_products<Format, 8, false>(w.codes, Wide::izero(), [&](int c) ONDOL_VEC_LAMBDA { return x.q[c]; }, total);
   for (int c = 0; c < C; ++c) {
     const auto factor = Wide::fmul(w.d, Wide::splat_f(x.scale[c]));
     sums[c] = Wide::fma(Wide::to_f32(total[c]), factor, sums[c]);
@@ -138,7 +138,7 @@ ONDOL_VEC void add_block(const Panel256<Wide>& w, const Acts256<C>& x, Wide::F32
   for (int c = 0; c < C; ++c) total[c] = pairs[c] = Wide::izero();
   for (int j = 0; j < 256 / kSub; ++j) {
     add_products<Format, kSub / 4, true>(
-        w.codes + j * (kSub / 4), w.scales[j], [&](int c) { return x.q[c] + kSub * j; }, total);
+        w.codes + j * (kSub / 4), w.scales[j], [&](int c) ONDOL_VEC_LAMBDA { return x.q[c] + kSub * j; }, total);
   }
   if constexpr (Format::kPairs != Pairs::kNone) {
     for (int p = 0; p < 8; ++p) {

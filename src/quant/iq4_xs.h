@@ -39,7 +39,7 @@ struct PanelIQ4_XS {
     const auto start = in.u32(0);
     const auto low = in.u32(offsetof(Block, scales_low));
     out.d = V::halves(start);
-    unrolled<8>([&](auto sub) {
+    unrolled<8>([&](auto sub) ONDOL_VEC_LAMBDA {
       constexpr int j = decltype(sub)::value;
       auto* codes = out.codes + 8 * j;
       nibbles<V>(in, offsetof(Block, quants) + 16 * j, codes);

@@ -50,7 +50,7 @@ ONDOL_VEC void unpack_k_header(const Source<V>& in, Panel256<V>& out) {
   const typename V::I32 mins[2] = {
       bits<V, 0, 63>(head[2]),
       V::or_(bits<V, 4, 15>(head[3]), V::template shl<4>(bits<V, 6, 3>(head[2])))};
-  unrolled<8>([&](auto sub) {
+  unrolled<8>([&](auto sub) ONDOL_VEC_LAMBDA {
     constexpr int j = decltype(sub)::value;
     out.scales[j] = V::scale(byte<V, j % 4>(scales[j / 4]));
     const auto min = byte<V, j % 4>(mins[j / 4]);

@@ -170,7 +170,7 @@ ONDOL_VEC void nibbles(const Source<V>& in, size_t offset, typename V::I32* code
 /// Adds 16 to code i of 32 where bit i of `high` is set.
 template <class V>
 ONDOL_VEC void add_fifth_bits(typename V::I32 high, typename V::I32* codes) {
-  unrolled<8>([&](auto index) {
+  unrolled<8>([&](auto index) ONDOL_VEC_LAMBDA {
     constexpr int t = decltype(index)::value;
     // The product puts bit b of four at bit 8 b (among others).
     const auto four = V::and_(V::template shr<4 * t>(high), V::splat32(15));

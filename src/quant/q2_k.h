@@ -36,7 +36,7 @@ struct PanelQ2_K {
     two_bits<V>(in, offsetof(Block, quants), out.codes);
     typename V::I32 packed[4];
     in.load(offsetof(Block, scales), packed);
-    unrolled<8>([&](auto pair) {
+    unrolled<8>([&](auto pair) ONDOL_VEC_LAMBDA {
       constexpr int p = decltype(pair)::value;
       const auto first = byte<V, 2 * p % 4>(packed[p / 2]);
       const auto second = byte<V, 2 * p % 4 + 1>(packed[p / 2]);

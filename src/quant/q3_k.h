@@ -38,7 +38,7 @@ struct PanelQ3_K {
     two_bits<V>(in, offsetof(Block, quants), out.codes);
     typename V::I32 high[8];
     raw_bytes<V, 8>(in, offsetof(Block, high), high);
-    unrolled<8>([&](auto group) {
+    unrolled<8>([&](auto group) ONDOL_VEC_LAMBDA {
       constexpr int g = decltype(group)::value;
       for (int t = 0; t < 8; ++t) {
         auto& code = out.codes[8 * g + t];
@@ -54,11 +54,11 @@ struct PanelQ3_K {
     const typename V::I32 low[2] = {in.u32(offsetof(Block, scales)),
                                     in.u32(offsetof(Block, scales) + 4)};
     const auto high = in.u32(offsetof(Block, scales) + 8);
-    unrolled<4>([&](auto four) {
+    unrolled<4>([&](auto four) ONDOL_VEC_LAMBDA {
       constexpr int k = decltype(four)::value;
       const auto scales =
           V::or_(bits<V, 4 * (k / 2), 15>(low[k % 2]), V::template shl<4>(bits<V, 2 * k, 3>(high)));
-      unrolled<2>([&](auto half) {
+      unrolled<2>([&](auto half) ONDOL_VEC_LAMBDA {
         constexpr int i = decltype(half)::value;
         const auto below = V::splat32(32);
         const auto first = V::sub32(byte<V, 2 * i>(scales), below);

@@ -39,7 +39,7 @@ struct PanelQ5_K {
     unpack_k_header<V>(in, out);
     typename V::I32 high[8];
     raw_bytes<V, 8>(in, offsetof(Block, high), high);
-    unrolled<4>([&](auto group) {
+    unrolled<4>([&](auto group) ONDOL_VEC_LAMBDA {
       constexpr int g = decltype(group)::value;
       typename V::I32 packed[8];
       raw_bytes<V, 8>(in, offsetof(Block, quants) + 32 * g, packed);

@@ -43,7 +43,7 @@ struct PanelQ6_K {
       raw_bytes<V, 8>(in, offsetof(Block, high) + 32 * h, high);
       auto* codes = out.codes + 32 * h;
       for (int t = 0; t < 8; ++t) {
-        const auto up = [&](auto two_bits) { return V::template shl<4>(two_bits); };
+        const auto up = [&](auto two_bits) ONDOL_VEC_LAMBDA { return V::template shl<4>(two_bits); };
         codes[t] = V::or_(bits<V, 0, 15>(low[t]), up(bits<V, 0, 3>(high[t])));
         codes[8 + t] = V::or_(bits<V, 0, 15>(low[8 + t]), up(bits<V, 2, 3>(high[t])));
         codes[16 + t] = V::or_(bits<V, 4, 15>(low[t]), up(bits<V, 4, 3>(high[t])));
@@ -52,7 +52,7 @@ struct PanelQ6_K {
     }
     typename V::I32 packed[4];
     in.load(offsetof(Block, scales), packed);
-    unrolled<8>([&](auto pair) {
+    unrolled<8>([&](auto pair) ONDOL_VEC_LAMBDA {
       constexpr int p = decltype(pair)::value;
       const auto first = signed_byte<V, 2 * p % 4>(packed[p / 2]);
       const auto second = signed_byte<V, 2 * p % 4 + 1>(packed[p / 2]);

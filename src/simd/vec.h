@@ -49,9 +49,11 @@
     __has_feature(undefined_behavior_sanitizer)
 #define ONDOL_VEC static inline
 #define ONDOL_VEC_MEMBER inline
+#define ONDOL_VEC_LAMBDA
 #endif
 #endif
 #ifndef ONDOL_VEC
 #define ONDOL_VEC [[gnu::always_inline]] static inline
 #define ONDOL_VEC_MEMBER [[gnu::always_inline]] inline
+#define ONDOL_VEC_LAMBDA __attribute__((always_inline))
 #endif

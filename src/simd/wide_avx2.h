@@ -119,9 +119,9 @@ struct Wide {
     if constexpr (kMax == kSigned) {
       const __m256i products =
           _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(four, codes));
-      return _mm256_add_epi16(part, products);
+      return in_place(_mm256_add_epi16(part, products));
     }
-    return _mm256_add_epi16(part, _mm256_maddubs_epi16(codes, four));
+    return in_place(_mm256_add_epi16(part, _mm256_maddubs_epi16(codes, four)));
 #endif
   }
   template <int kMax>
@@ -160,6 +160,12 @@ struct Wide {
   }
 
  private:
+  /// The same value, computed where it is written: GCC would put all products first and their sums
+  /// last, and run out of registers.
+  ONDOL_VEC Part in_place(Part a) {
+    asm("" : "+x"(a));
+    return a;
+  }
   ONDOL_VEC __m128i load16(const void* p) {
     return _mm_loadu_si128(static_cast<const __m128i_u*>(p));
   }

@@ -110,9 +110,10 @@ struct Wide {
       // No sign instruction of this width: negate the activations where the code is negative.
       const __m512i x_signed =
           _mm512_mask_sub_epi8(four, _mm512_movepi8_mask(codes), izero(), four);
-      return _mm512_add_epi16(part, _mm512_maddubs_epi16(_mm512_abs_epi8(codes), x_signed));
+      return in_place(
+          _mm512_add_epi16(part, _mm512_maddubs_epi16(_mm512_abs_epi8(codes), x_signed)));
     }
-    return _mm512_add_epi16(part, _mm512_maddubs_epi16(codes, four));
+    return in_place(_mm512_add_epi16(part, _mm512_maddubs_epi16(codes, four)));
 #endif
   }
   template <int kMax>
@@ -151,6 +152,12 @@ struct Wide {
   }
 
  private:
+  /// The same value, computed where it is written: GCC would put all products first and their sums
+  /// last, and run out of registers.
+  ONDOL_VEC Part in_place(Part a) {
+    asm("" : "+v"(a));
+    return a;
+  }
   ONDOL_VEC __m128i load16(const void* p) {
     return _mm_loadu_si128(static_cast<const __m128i_u*>(p));
   }
