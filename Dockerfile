@@ -1,11 +1,10 @@
 # syntax=docker/dockerfile:1
-# Builds Ondol and serves a model.
+# Builds Ondol with the default model.
 #
 #   docker build -t ondol .
-#   openssl rand -hex 32 > api-key && chmod 644 api-key      # a server that listens beyond this machine needs a key
-#   docker run --rm -p 127.0.0.1:8080:8080 -v "$PWD/api-key:/run/secrets/ondol-api-key:ro" -v ondol-models:/models ondol
+#   docker run --rm -i -v ondol-models:/models ondol run smollm2 -p "Hello"
+#   docker run --rm ondol                        (what else there is)
 #
-# One command instead of the server:   docker run --rm -i -v ondol-models:/models ondol run smollm2 -p "Hello"
 # The default model is part of the image; further ones go into the volume /models (ondol pull).
 
 FROM debian:bookworm AS build
@@ -29,7 +28,6 @@ COPY --from=build --chown=ondol:ondol /models /models
 USER ondol
 ENV ONDOL_HOME=/models
 VOLUME /models
-EXPOSE 8080
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["ondol"]
-CMD ["serve", "smollm2", "--host", "0.0.0.0", "--port", "8080", "--api-key-file", "/run/secrets/ondol-api-key"]
+CMD ["--help"]

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "base/env.h"
+#include "common.h"
 
 namespace ondol::app {
 
@@ -28,7 +31,14 @@ void SamplingFlags::add_to(CLI::App& command) {
                      "Subtracted once from tokens that occurred");
   command.add_option("--frequency-penalty", params.frequency_penalty,
                      "Subtracted per occurrence of a token");
-  command.add_option("--seed", seed, "Makes the answer repeatable (default: another each time)");
+  command.add_option("--seed", seed, "Makes the answer repeatable (default: another each time)")
+      ->check([](const std::string& text) -> std::string {
+        uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto [rest, code] = std::from_chars(text.data(), end, value);
+        const bool whole = code == std::errc{} && rest == end;
+        return whole ? "" : "a seed is a whole number from 0 to 18446744073709551615";
+      });
   command.add_option("--stop", stops,
                      "Ends the answer before this text; may be given several times");
 }
@@ -78,9 +88,15 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 std::string speed_line(const engine::Generation& answer) {
-  return fmt::format("[{} prompt tokens at {:.1f} tokens/s, {} tokens at {:.1f} tokens/s]",
-                     answer.n_prompt, answer.prefill_tps(), answer.tokens.size(),
-                     answer.decode_tps());
+  const auto counted = [](size_t n, std::string_view what, double tps) {
+    // One token alone comes from the prompt's own pass: nothing was timed.
+    const std::string speed = tps > 0 ? fmt::format(" at {:.1f} tokens/s", tps) : "";
+    return fmt::format("{} {}{}{}", n, what, n == 1 ? "" : "s", speed);
+  };
+  return fmt::format(
+      "[{}, {}]",
+      counted(static_cast<size_t>(answer.n_prompt), "prompt token", answer.prefill_tps()),
+      counted(answer.tokens.size(), "token", answer.decode_tps()));
 }
 
 }  // namespace ondol::app

@@ -22,7 +22,9 @@ struct SamplingFlags {
   std::optional<uint64_t> seed;
   std::vector<std::string> stops;
 
+  /// Adds the flags to a command.
   void add_to(CLI::App& command);
+  /// A request without its prompt.
   engine::Request request() const;
 };
 
@@ -37,6 +39,7 @@ class Conversation {
   Result<std::vector<int32_t>> ask(std::string_view question) const;
   /// Keeps a question and its answer.
   void keep(std::string_view question, std::string_view answer);
+  /// Forgets the messages; the system prompt stays.
   void clear() { messages_.clear(); }
   /// A new system prompt, and a new conversation.
   void set_system(std::string system) {
@@ -54,8 +57,10 @@ class Conversation {
   boost::json::array messages_;
 };
 
+/// Time since `start`, in milliseconds.
 double milliseconds_since(std::chrono::steady_clock::time_point start);
-/// "[31 prompt tokens at 912.3 tokens/s, 42 tokens at 101.2 tokens/s]"
+/// "[31 prompt tokens at 912.3 tokens/s, 42 tokens at 101.2 tokens/s]"; no speed where none was
+/// measured.
 std::string speed_line(const engine::Generation& answer);
 
 }  // namespace ondol::app

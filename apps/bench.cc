@@ -17,43 +17,85 @@ struct BenchFlags {
   bool json = false;
 };
 
+boost::json::array to_json(const std::vector<bench::BatchSpeed>& batches) {
+  boost::json::array array;
+  for (const auto& batch : batches) {
+    array.push_back({{"sequences", batch.sequences},
+                     {"tps", boost::json::value_from(batch.tps)},
+                     {"v", batch.v}});
+  }
+  return array;
+}
+
+boost::json::object to_json(const engine::Engine& engine, int depth,
+                            const bench::SpeedReport& report) {
+  return {{"model", engine.file().path()},
+          {"isa", simd::isa_name(engine.isa())},
+          {"threads", engine.threads()},
+          {"depth", depth},
+          {"pp", boost::json::value_from(report.pp)},
+          {"tg", boost::json::value_from(report.tg)},
+          {"batches", to_json(report.batches)},
+          {"weight_bytes_per_token", report.weight_bytes_per_token},
+          {"read_bandwidth_gbps", report.read_bandwidth_gbps},
+          {"share_of_bandwidth", report.share_of_bandwidth},
+          {"clock_ghz", report.clock_ghz},
+          {"prefill_multiply_adds_per_token", report.prefill_multiply_adds_per_token},
+          {"prefill_mac_per_cycle_per_core", report.prefill_mac_per_cycle_per_core},
+          {"peak_rss_bytes", report.peak_rss_bytes},
+          {"memory",
+           {{"weights", engine.memory().weights},
+            {"kv", engine.memory().kv},
+            {"compute", engine.memory().compute}}}};
+}
+
+std::string to_text(const engine::Engine& engine, int depth, const bench::SpeedReport& report) {
+  std::string text =
+      fmt::format("{}: {}, {} threads at {:.2f} GHz, depth {}\n", engine.file().path(),
+                  simd::isa_name(engine.isa()), engine.threads(), report.clock_ghz, depth);
+  if (!report.pp.empty()) {
+    text += fmt::format(
+        "prefill {:8.2f} tokens/s (median; {:.2f}): {:.1f} multiply-adds per cycle and core\n",
+        bench::median(report.pp), fmt::join(report.pp, ", "),
+        report.prefill_mac_per_cycle_per_core);
+  }
+  if (!report.tg.empty()) {
+    text += fmt::format("decode  {:8.2f} tokens/s (median; {:.2f})\n", bench::median(report.tg),
+                        fmt::join(report.tg, ", "));
+  }
+  for (const auto& batch : report.batches) {
+    text += fmt::format(
+        "{:3} sequences {:8.2f} tokens/s together (median; {:.2f}): a step takes {:.2f} times as "
+        "long as of one\n",
+        batch.sequences, bench::median(batch.tps), fmt::join(batch.tps, ", "), batch.v);
+  }
+  text += fmt::format("weights read per token {}, memory reads {:.1f} GB/s",
+                      format_size(report.weight_bytes_per_token), report.read_bandwidth_gbps);
+  if (!report.tg.empty())
+    text += fmt::format(": decode uses {:.0f} % of it", report.share_of_bandwidth * 100);
+  return text + "\n";
+}
+
 Result<void> speed(const BenchFlags& flags) {
   ModelFlags model = flags.model;
   if (model.ctx == 0) {
     model.ctx = flags.speed.depth + std::max({flags.speed.n_prompt, flags.speed.n_generate, 8});
   }
-  const auto engine = model.open();
+  engine::EngineOptions options;
+  for (const int sequences : flags.speed.batches)
+    options.n_sequences = std::max(options.n_sequences, sequences);
+  const auto engine = model.open(options);
   if (!engine) return propagate(engine);
   const auto progress = [&](int repetition) {
-    if (on_terminal())
-      fmt::print(stderr, "\rrepetition {} of {} ", repetition + 1, flags.speed.repetitions);
+    if (on_terminal()) say("\rrepetition {} of {} ", repetition + 1, flags.speed.repetitions);
   };
   const auto report =
       bench::measure_speed(Env::real(), **engine, flags.speed, progress, interrupted);
-  if (on_terminal()) fmt::print(stderr, "\n");
+  if (on_terminal()) say("\n");
   if (!report) return propagate(report);
-  const auto isa = simd::isa_name((*engine)->isa());
-  if (flags.json) {
-    const boost::json::object object{{"model", (*engine)->file().path()},
-                                     {"isa", isa},
-                                     {"threads", (*engine)->threads()},
-                                     {"depth", flags.speed.depth},
-                                     {"pp", boost::json::value_from(report->pp)},
-                                     {"tg", boost::json::value_from(report->tg)},
-                                     {"weight_bytes_per_token", report->weight_bytes_per_token},
-                                     {"read_bandwidth_gbps", report->read_bandwidth_gbps},
-                                     {"share_of_bandwidth", report->share_of_bandwidth}};
-    return print(boost::json::serialize(object) + "\n");
-  }
-  return print(fmt::format(
-      "{}: {}, {} threads, depth {}\n"
-      "prefill {:8.2f} tokens/s (median; {:.2f})\n"
-      "decode  {:8.2f} tokens/s (median; {:.2f})\n"
-      "weights read per token {}, memory reads {:.1f} GB/s: decode uses {:.0f} % of it\n",
-      (*engine)->file().path(), isa, (*engine)->threads(), flags.speed.depth,
-      bench::median(report->pp), fmt::join(report->pp, ", "), bench::median(report->tg),
-      fmt::join(report->tg, ", "), format_size(report->weight_bytes_per_token),
-      report->read_bandwidth_gbps, report->share_of_bandwidth * 100));
+  if (flags.json)
+    return print(boost::json::serialize(to_json(**engine, flags.speed.depth, *report)) + "\n");
+  return print(to_text(**engine, flags.speed.depth, *report));
 }
 
 }  // namespace
@@ -80,6 +122,10 @@ void add_bench(CLI::App& app, int& exit_code) {
   sub.add_option("-r", flags->speed.repetitions, "Repetitions")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
+  sub.add_option("--batch", flags->speed.batches,
+                 "Also decode so many sequences at once, like 8 or 1,2,4,8")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 512));
   sub.add_flag("--json", flags->json, "One JSON object");
   on_chosen(sub, exit_code, [flags] { return speed(*flags); });
 }

@@ -76,7 +76,7 @@ Result<void> answer(engine::Engine& engine, Conversation& conversation, const Ch
   if (const auto ended = print("\n"); !ended) return ended;
   if (!answered && answered.error().kind != ErrorKind::kInterrupted) return propagate(answered);
   conversation.keep(question, text);
-  if (answered && on_terminal()) fmt::print(stderr, "{}\n", speed_line(*answered));
+  if (answered && on_terminal()) say("{}\n", speed_line(*answered));
   clear_interrupt();
   return {};
 }
@@ -84,29 +84,29 @@ Result<void> answer(engine::Engine& engine, Conversation& conversation, const Ch
 Result<void> chat(const ChatFlags& flags) {
   const auto engine = flags.model.open();
   if (!engine) return propagate(engine);
-  auto conversation = Conversation::make(**engine, flags.system);
+  auto conversation = Conversation::make(**engine, as_utf8("the system prompt", flags.system));
   if (!conversation) return propagate(conversation);
   LineReader lines;
-  if (on_terminal()) fmt::print(stderr, "/help lists the commands\n");
-  while (const auto line = lines.next()) {
+  if (on_terminal()) say("/help lists the commands\n");
+  while (auto line = lines.next()) {
+    *line = as_utf8("the line", std::move(*line));
     if (line->empty()) continue;
     if (*line == "/quit" || *line == "/exit") break;
     if (*line == "/help") {
-      fmt::print(stderr, "{}", kHelp);
+      say("{}", kHelp);
     } else if (*line == "/clear") {
       conversation->clear();
     } else if (line->starts_with("/system ")) {
       conversation->set_system(line->substr(8));
     } else if (line->starts_with('/')) {
-      fmt::print(stderr, "unknown command {}; /help lists them\n", *line);
+      say("unknown command {}; /help lists them\n", *line);
     } else if (const auto done = answer(**engine, *conversation, flags, *line); !done) {
       // A question that does not fit does not end the conversation.
       if (done.error().kind != ErrorKind::kUsage) return done;
-      fmt::print(stderr, "error: {}\n", done.error().message);
+      print_error(done.error());
     }
   }
-  if (interrupted()) return std::unexpected(interruption());
-  return {};
+  return check_stdin();
 }
 
 }  // namespace

@@ -10,6 +10,11 @@
 #include <iostream>
 #include <map>
 
+#include "base/cpu_budget.h"
+#include "base/units.h"
+#include "gguf/text.h"
+#include "tokenizer/utf8.h"
+
 namespace ondol::app {
 namespace {
 
@@ -22,6 +27,21 @@ void on_interrupt(int) {
 
 const std::map<std::string, KvType> kKvTypes = {
     {"f16", KvType::kF16}, {"q8_0", KvType::kQ8_0}, {"f32", KvType::kF32}};
+
+std::unexpected<Error> unreadable_stdin() {
+  return failed(fmt::format("cannot read stdin: {}; give the text through a pipe or with < FILE",
+                            std::strerror(errno)));
+}
+
+/// More threads than processors wait for each other; said once, since the figures suffer.
+void warn_of_threads(int threads) {
+  const CpuFacts facts = cpu_facts();
+  const int processors = std::min(facts.cores * facts.threads_per_core, facts.usable_cpus);
+  if (threads <= processors) return;
+  say("warning: {} threads on {} usable processors wait for each other; without --threads "
+      "there are {}\n",
+      threads, processors, default_threads(facts));
+}
 
 }  // namespace
 
@@ -42,7 +62,7 @@ void on_chosen(CLI::App& command, int& exit_code, std::function<Result<void>()> 
     const auto done = body();
     if (done) return;
     exit_code = done.error().exit_code();
-    fmt::print(stderr, "error: {}\n", done.error().message);
+    print_error(done.error());
   });
 }
 
@@ -69,10 +89,9 @@ Result<std::unique_ptr<engine::Engine>> ModelFlags::open(engine::EngineOptions o
   options.type_k = options.type_v = kKvTypes.at(kv_type);
   if (const char* isa = std::getenv("ONDOL_ISA")) options.isa = isa;
   auto engine = engine::Engine::open(Env::real(), *path, options);
+  if (engine) warn_of_threads(threads);
   if (engine && ctx > (*engine)->model().config().n_ctx_train) {
-    fmt::print(
-        stderr,
-        "warning: the model was trained with a context of {} tokens; beyond it answers get worse\n",
+    say("warning: the model was trained with a context of {} tokens; beyond it answers get worse\n",
         (*engine)->model().config().n_ctx_train);
   }
   return engine;
@@ -107,12 +126,37 @@ Result<std::string> read_stdin() {
     const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
     if (interrupted()) return std::unexpected(interruption());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return failed(fmt::format("cannot read stdin: {}", std::strerror(errno)));
+    if (n < 0) return unreadable_stdin();
     if (n == 0) return text;
     text.append(buffer, static_cast<size_t>(n));
-    if (text.size() > kMaxTextBytes)
-      return usage_error("stdin holds more than 1 GiB; give a smaller text");
+    if (text.size() > kMaxTextBytes) {
+      return usage_error(
+          fmt::format("stdin holds more than {}, the most that is read; give a part of it",
+                      format_size(kMaxTextBytes)));
+    }
   }
+}
+
+std::string as_utf8(std::string_view what, std::string text) {
+  const auto at = tokenizer::ill_formed_at(text);
+  if (!at) return text;
+  say("warning: {} is not UTF-8 at byte {}; what is ill-formed is read as U+FFFD (`iconv -f latin1 "
+      "-t utf-8` converts)\n",
+      gguf::printable(what), *at);
+  return tokenizer::replace_ill_formed(text);
+}
+
+Result<std::string> read_text(const std::optional<std::string>& file) {
+  auto text = file ? Env::real().read_text(*file, kMaxTextBytes) : read_stdin();
+  if (interrupted()) return std::unexpected(interruption());
+  if (!text) return text;
+  return as_utf8(file ? fmt::format("'{}'", *file) : "stdin", std::move(*text));
+}
+
+Result<void> check_stdin() {
+  const auto error = unreadable_stdin();
+  if (interrupted()) return std::unexpected(interruption());
+  return std::ferror(stdin) != 0 ? Result<void>(error) : Result<void>();
 }
 
 Result<void> for_each_line(const std::function<Result<void>(std::string_view)>& each) {
@@ -120,8 +164,7 @@ Result<void> for_each_line(const std::function<Result<void>(std::string_view)>& 
     if (interrupted()) return std::unexpected(interruption());
     if (auto done = each(line); !done) return done;
   }
-  if (interrupted()) return std::unexpected(interruption());
-  return {};
+  return check_stdin();
 }
 
 Result<void> print(std::string_view text) {
@@ -132,6 +175,15 @@ Result<void> print(std::string_view text) {
     text.remove_prefix(static_cast<size_t>(n));
   }
   return {};
+}
+
+void write_stderr(std::string_view text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
+void print_error(const Error& error) {
+  constexpr size_t kMostShown = 2000;
+  say("error: {}\n", gguf::printable(error.message, kMostShown));
 }
 
 bool on_terminal(int fd) { return isatty(fd) == 1; }

@@ -4,8 +4,11 @@
 // chosen, leaves its exit code.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -44,6 +47,7 @@ struct ModelFlags {
   int threads = 0;
   std::string kv_type = "f16";
 
+  /// Adds the flags to a command.
   void add_to(CLI::App& command);
   /// Finds and opens the model; shows on a terminal that it is being opened.
   Result<std::unique_ptr<engine::Engine>> open(engine::EngineOptions options = {}) const;
@@ -55,22 +59,40 @@ Result<std::string> model_path(const std::string& model);
 /// Whether the user pressed Ctrl-C. The first time work stops cleanly; the second time ends the
 /// program.
 bool interrupted();
+/// The error of a command that the user stopped.
 Error interruption();
 /// Work goes on after a Ctrl-C that was answered (chat).
 void clear_interrupt();
 
 /// "1,2,3" -> ids. Usage error naming what is no id.
 Result<std::vector<int32_t>> parse_ids(std::string_view text);
-/// All of stdin, up to 1 GiB.
+/// All of stdin, up to kMaxTextBytes.
 Result<std::string> read_stdin();
+/// A text for a model: the file, or stdin where none is named; as_utf8, at most kMaxTextBytes.
+Result<std::string> read_text(const std::optional<std::string>& file);
+/// The text with U+FFFD for what is not UTF-8, as the tokenizer reads it; a warning says where the
+/// first such byte is. `what` names the text ("the prompt").
+std::string as_utf8(std::string_view what, std::string text);
+/// Whether what was read from stdin through streams is all there was.
+Result<void> check_stdin();
 /// Calls `each` with every line of stdin, without its end; stops at its error.
 Result<void> for_each_line(const std::function<Result<void>(std::string_view)>& each);
 /// Writes to stdout at once; kFailed where that cannot be done (a closed pipe, a full disk).
 Result<void> print(std::string_view text);
+/// Writes to stderr. One that is closed or full stops nothing: the result is on stdout, and the
+/// exit code says the rest.
+void write_stderr(std::string_view text);
+template <class... T>
+void say(fmt::format_string<T...> format, T&&... values) {
+  write_stderr(fmt::format(format, std::forward<T>(values)...));
+}
+/// "error: ..." on stderr, one line. Words of a file may be part of the message: control characters
+/// are shown as \xNN, so that a file cannot speak to the terminal.
+void print_error(const Error& error);
 /// Whether progress may be shown.
 bool on_terminal(int fd = 2);
 
-/// Text that is read whole may have this many bytes.
-inline constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
+/// Text that is read whole may have this many bytes: more tokens than any context holds.
+inline constexpr uint64_t kMaxTextBytes = uint64_t{256} << 20;
 
 }  // namespace ondol::app

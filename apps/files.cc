@@ -34,11 +34,11 @@ Result<void> verify(const VerifyFlags& flags) {
   if (!path) return propagate(path);
   gguf::VerifyOptions options{.expected = flags.expected};
   options.progress = [](uint64_t done, uint64_t total) {
-    if (on_terminal() && total > 0) fmt::print(stderr, "\rreading {} % ", done * 100 / total);
+    if (on_terminal() && total > 0) say("\rreading {} % ", done * 100 / total);
     return !interrupted();
   };
   const auto verification = gguf::verify(Env::real(), *path, options);
-  if (on_terminal()) fmt::print(stderr, "\n");
+  if (on_terminal()) say("\n");
   if (!verification) return propagate(verification);
   const auto text = flags.json ? gguf::to_json(*verification) + "\n" : gguf::to_text(*verification);
   if (const auto printed = print(text); !printed) return printed;

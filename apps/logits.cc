@@ -23,6 +23,21 @@ std::string npy_header(size_t rows, size_t columns) {
   return header + text;
 }
 
+/// Said before the model is opened, and of the name that the user gave.
+Result<void> check_folder(const std::string& output) {
+  if (output.empty()) return usage_error("the output has no name; give a file with -o");
+  std::error_code code;
+  std::filesystem::path folder = std::filesystem::path(output).parent_path();
+  if (folder.empty()) folder = ".";
+  if (std::filesystem::is_directory(output, code))
+    return failed(fmt::format("cannot write '{}': it is a folder; name a file in it", output));
+  if (!std::filesystem::is_directory(folder, code)) {
+    return failed(fmt::format("cannot write '{}': the folder '{}' does not exist; create it first",
+                              output, folder.string()));
+  }
+  return {};
+}
+
 Result<void> write_logits(engine::Engine& engine, std::span<const int32_t> tokens,
                           const std::string& path) {
   Env& env = Env::real();
@@ -74,6 +89,7 @@ void add_logits(CLI::App& app, int& exit_code) {
   on_chosen(sub, exit_code, [flags]() -> Result<void> {
     const auto tokens = parse_ids(flags->tokens);
     if (!tokens) return propagate(tokens);
+    if (const auto writable = check_folder(flags->output); !writable) return writable;
     ModelFlags model = flags->model;
     if (model.ctx == 0) model.ctx = static_cast<int>(tokens->size());
     const auto engine = model.open();

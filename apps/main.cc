@@ -1,7 +1,9 @@
 // The command line: adds every command, parses, reports.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <vector>
 
@@ -50,13 +52,23 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   }
   const std::string help =
       where.get_parent() == nullptr ? "ondol --help" : path_of(where) + " --help";
-  fmt::print(stderr, "error: {} (see {})\n", message, help);
+  app::say("error: {} (see {})\n", message, help);
   return 2;
+}
+
+/// A stream that the caller closed stays unusable, but its number is taken: no file that is opened
+/// later can get what was meant for the stream.
+void occupy_standard_streams() {
+  for (const int fd : {0, 1, 2}) {
+    if (fcntl(fd, F_GETFD) == -1) open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes becomes an error of the write
   CLI::App app(
       "Ondol: a local LLM serving engine whose KV cache is kept, found again and accounted for.",
       "ondol");
@@ -78,12 +90,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);
   } catch (const std::bad_alloc&) {
-    fmt::print(
-        stderr,
-        "error: out of memory; choose a smaller model or context, or close other programs\n");
+    app::say("error: out of memory; choose a smaller model or context, or close other programs\n");
     return 4;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
+  } catch (const std::exception& error) {  // an error of ours: nothing that a user can do about it
+    app::say("error: {}\n", error.what());
     return 1;
   }
   return exit_code;

@@ -71,17 +71,21 @@ Result<void> pull(const PullFlags& flags) {
   if (!models) return propagate(models);
   const auto spec = store::parse_hub_spec(flags.model);
   if (!spec) return propagate(spec);
+  if (!flags.name.empty()) {
+    if (auto valid = store::check_model_name(flags.name); !valid)
+      return propagate(std::move(valid));
+  }
   auto options = store::PullOptions::from_environment(environment);
   options.name = flags.name;
   options.on_progress = [](const store::Progress& progress) {
     if (on_terminal() && progress.total > 0) {
-      fmt::print(stderr, "\r{}: {} of {} ({} %)  ", progress.file, format_size(progress.done),
-                 format_size(progress.total), progress.done * 100 / progress.total);
+      say("\r{}: {} of {} ({} %)  ", progress.file, format_size(progress.done),
+          format_size(progress.total), progress.done * 100 / progress.total);
     }
     return !interrupted();
   };
   const auto pulled = store::pull(*models, *spec, options);
-  if (on_terminal()) fmt::print(stderr, "\n");
+  if (on_terminal()) say("\n");
   if (!pulled) return propagate(pulled);
   if (flags.json) {
     json::object report = to_json(pulled->entry);

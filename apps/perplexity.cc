@@ -11,7 +11,7 @@ namespace {
 
 struct PerplexityFlags {
   ModelFlags model;
-  std::string file;
+  std::optional<std::string> file;
   bool json = false;
 };
 
@@ -36,20 +36,27 @@ Result<void> add_window(engine::Engine& engine, std::span<const int32_t> tokens,
     for (int i = 0; i < logits.n; ++i) {
       const auto next = static_cast<size_t>(first + i) + 1;
       if (next >= tokens.size()) continue;
-      total.nll += surprise({logits.row(i), static_cast<size_t>(logits.width)}, tokens[next]);
+      const double nll = surprise({logits.row(i), static_cast<size_t>(logits.width)}, tokens[next]);
+      if (!std::isfinite(nll)) {
+        return refused(
+            fmt::format("the model gives no probability after token {} of this part of the text: "
+                        "its logits are "
+                        "not finite; check the model file with `ondol verify`",
+                        first + i));
+      }
+      total.nll += nll;
       ++total.n;
     }
     if (on_terminal() && total.n > 0) {
-      fmt::print(stderr, "\r{} tokens, perplexity {:.4f} ", total.n,
-                 std::exp(total.nll / static_cast<double>(total.n)));
+      say("\r{} tokens, perplexity {:.4f} ", total.n,
+          std::exp(total.nll / static_cast<double>(total.n)));
     }
     return {};
   });
 }
 
 Result<void> perplexity(const PerplexityFlags& flags) {
-  const auto text =
-      flags.file.empty() ? read_stdin() : Env::real().read_text(flags.file, kMaxTextBytes);
+  const auto text = read_text(flags.file);
   if (!text) return propagate(text);
   const auto engine = flags.model.open();
   if (!engine) return propagate(engine);
@@ -65,7 +72,7 @@ Result<void> perplexity(const PerplexityFlags& flags) {
     const auto part = std::span(tokens).subspan(first, std::min(window, tokens.size() - first));
     if (const auto done = add_window(**engine, part, total); !done) return done;
   }
-  if (on_terminal()) fmt::print(stderr, "\n");
+  if (on_terminal()) say("\n");
   const double mean = total.nll / static_cast<double>(total.n);
   if (!flags.json) {
     return print(
@@ -89,8 +96,10 @@ void add_perplexity(CLI::App& app, int& exit_code) {
               "ondol perplexity smollm2 -f book.txt");
   auto flags = std::make_shared<PerplexityFlags>();
   flags->model.add_to(sub);
-  sub.add_option("-f,--file", flags->file,
-                 "The text (default: stdin); texts longer than the context are cut in windows");
+  sub.add_option(
+      "-f,--file", flags->file,
+      "The text, UTF-8 up to 256 MiB (default: stdin); texts longer than the context are "
+      "cut in windows");
   sub.add_flag("--json", flags->json, "One JSON object");
   on_chosen(sub, exit_code, [flags] { return perplexity(*flags); });
 }

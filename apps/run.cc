@@ -22,10 +22,9 @@ struct RunFlags {
 };
 
 Result<std::string> read_prompt(const RunFlags& flags) {
-  if (flags.prompt) return *flags.prompt;
-  if (flags.file) return Env::real().read_text(*flags.file, kMaxTextBytes);
-  if (on_terminal(STDIN_FILENO)) fmt::print(stderr, "type the prompt, end with Ctrl-D\n");
-  return read_stdin();
+  if (flags.prompt) return as_utf8("the prompt", *flags.prompt);
+  if (!flags.file && on_terminal(STDIN_FILENO)) say("type the prompt, end with Ctrl-D\n");
+  return read_text(flags.file);
 }
 
 /// The ids to start from: given as such, text as it is, or a conversation through the model's
@@ -36,7 +35,7 @@ Result<std::vector<int32_t>> prompt_ids(const RunFlags& flags, const engine::Eng
   if (!text) return propagate(text);
   if (flags.raw)
     return engine.tokenizer().encode(*text, {.add_special = true, .parse_special = true});
-  const auto conversation = Conversation::make(engine, flags.system);
+  const auto conversation = Conversation::make(engine, as_utf8("the system prompt", flags.system));
   if (!conversation) return propagate(conversation);
   return conversation->ask(*text);
 }
@@ -78,7 +77,7 @@ Result<void> run(const RunFlags& flags) {
     if (const auto ended = print("\n"); !ended) return ended;
   }
   if (flags.json) return print(boost::json::serialize(report(**engine, *answer, load_ms)) + "\n");
-  fmt::print(stderr, "{}\n", speed_line(*answer));
+  say("{}\n", speed_line(*answer));
   return {};
 }
 
@@ -90,7 +89,9 @@ void add_run(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   flags->model.add_to(sub);
   auto* prompt = sub.add_option("-p,--prompt", flags->prompt, "The prompt (default: stdin)");
-  auto* file = sub.add_option("-f,--file", flags->file, "A file with the prompt")->excludes(prompt);
+  auto* file =
+      sub.add_option("-f,--file", flags->file, "A file with the prompt, UTF-8 up to 256 MiB")
+          ->excludes(prompt);
   auto* system = sub.add_option("--system", flags->system, "The system prompt");
   sub.add_option("--tokens", flags->tokens, "The prompt as token ids, like 1,2,3")
       ->excludes(prompt)

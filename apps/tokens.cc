@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 
 #include "common.h"
+#include "tokenizer/utf8.h"
 
 namespace ondol::app {
 namespace {
@@ -25,10 +26,15 @@ Result<std::unique_ptr<const tokenizer::Tokenizer>> open_tokenizer(const std::st
 }
 
 Result<json::value> parse_line(std::string_view line, uint64_t number) {
+  if (const auto at = tokenizer::ill_formed_at(line))
+    return usage_error(
+        fmt::format("line {} of stdin is not UTF-8 at byte {}; JSON is", number, *at));
   boost::system::error_code code;
   auto value = json::parse(line, code);
-  if (code)
-    return usage_error(fmt::format("line {} of stdin is no JSON: {}", number, code.message()));
+  if (code) {
+    return usage_error(fmt::format("line {} of stdin is no JSON: {}; write one JSON value a line",
+                                   number, code.message()));
+  }
   return value;
 }
 

@@ -24,9 +24,69 @@
 namespace ondol {
 namespace {
 
+/// What the user can do about a reason of the system; empty where the reason says it all.
+std::string_view advice(int code) {
+  switch (code) {
+    case ENOENT:
+      return "; check the path";
+    case EACCES:
+    case EPERM:
+      return "; check its permissions";
+    case EISDIR:
+      return "; name a file in it";
+    case ENOTDIR:
+      return "; a part of the path is a file";
+    case ENOSPC:
+    case EDQUOT:
+      return "; free some space or choose another place";
+    case EFBIG:
+      return "; raise the limit of file sizes (ulimit -f)";
+    case EROFS:
+      return "; choose another place";
+    case EMFILE:
+    case ENFILE:
+      return "; raise the limit of open files (ulimit -n)";
+    default:
+      return "";
+  }
+}
+
 std::unexpected<Error> system_error(std::string_view action, const std::string& path, int code) {
-  return failed(
-      fmt::format("cannot {} '{}': {}", action, path, std::generic_category().message(code)));
+  return failed(fmt::format("cannot {} '{}': {}{}", action, path,
+                            std::generic_category().message(code), advice(code)));
+}
+
+std::unexpected<Error> link_loop(const std::string& path) {
+  return refused(
+      fmt::format("'{}' is a symbolic link that leads back to itself; name the file itself", path));
+}
+
+/// Refuses what holds no bytes of its own, before it is opened: opening a FIFO would wait for its
+/// other end.
+Result<void> check_regular(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) {
+    return errno == ELOOP ? link_loop(path) : system_error("open", path, errno);
+  }
+  if (S_ISREG(status.st_mode)) return {};
+  if (S_ISDIR(status.st_mode))
+    return refused(fmt::format("'{}' is a folder; name the file in it", path));
+  return refused(fmt::format("'{}' is a {}, not a regular file; copy its content to a file first",
+                             path, S_ISFIFO(status.st_mode) ? "pipe" : "device or socket"));
+}
+
+/// Refuses what cannot be read to an end. A pipe can: it is how a shell gives the output of a
+/// command as a file.
+Result<void> check_readable(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) {
+    return errno == ELOOP ? link_loop(path) : system_error("open", path, errno);
+  }
+  if (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode)) return {};
+  if (S_ISDIR(status.st_mode))
+    return refused(fmt::format("'{}' is a folder; name the file in it", path));
+  return refused(
+      fmt::format("'{}' is a device or socket; give a regular file or a pipe instead", path));
 }
 
 class RealMappedFile final : public MappedFile {
@@ -140,12 +200,13 @@ uint64_t address_space_left() {
 class RealEnv final : public Env {
  public:
   Result<std::unique_ptr<MappedFile>> map(const std::string& path) override {
+    if (auto regular = check_regular(path); !regular) return propagate(std::move(regular));
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return system_error("open", path, errno);
     struct stat status{};
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
       ::close(fd);
-      return failed(fmt::format("cannot read '{}': it is not a regular file", path));
+      return refused(fmt::format("'{}' is no longer a regular file; try again", path));
     }
     const auto size = static_cast<size_t>(status.st_size);
     void* address = nullptr;
@@ -168,22 +229,25 @@ class RealEnv final : public Env {
   }
 
   Result<std::string> read_text(const std::string& path, uint64_t limit) override {
+    if (auto readable = check_readable(path); !readable) return propagate(std::move(readable));
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == EINTR) return fail(ErrorKind::kInterrupted, "interrupted");
     if (fd < 0) return system_error("open", path, errno);
     std::string text;
     char buffer[1 << 16];
     ssize_t n = 0;
-    while ((n = ::read(fd, buffer, sizeof buffer)) != 0) {
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) break;
+    while ((n = ::read(fd, buffer, sizeof buffer)) > 0) {
       text.append(buffer, static_cast<size_t>(n));
       if (text.size() > limit) break;
     }
     const int code = errno;
     ::close(fd);
+    if (n < 0 && code == EINTR) return fail(ErrorKind::kInterrupted, "interrupted");
     if (n < 0) return system_error("read", path, code);
     if (text.size() > limit) {
-      return failed(fmt::format("'{}' is larger than the {} bytes allowed here", path, limit));
+      return refused(
+          fmt::format("'{}' is larger than {}, the most that is read here; give a part of it", path,
+                      format_size(limit)));
     }
     return text;
   }
@@ -192,14 +256,26 @@ class RealEnv final : public Env {
                                                       WriteMode mode) override {
     const int how = mode == WriteMode::kAppend ? O_APPEND : O_TRUNC;
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
-    if (fd < 0) return system_error("write", path, errno);
+    const int code = errno;
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    std::error_code unknown;
+    if (fd < 0 && code == ENOENT && !folder.empty() && !std::filesystem::exists(folder, unknown)) {
+      return failed(
+          fmt::format("cannot write '{}': the folder '{}' does not exist; create it first", path,
+                      folder.string()));
+    }
+    if (fd < 0) return system_error("write", path, code);
     return std::make_unique<RealWritableFile>(path, fd);
   }
 
   Result<FileInfo> info(const std::string& path) override {
     struct stat status{}, own{};
     if (::stat(path.c_str(), &status) != 0 || ::lstat(path.c_str(), &own) != 0) {
-      return system_error("read", path, errno);
+      const int code = errno;
+      if (code == ELOOP) return link_loop(path);
+      auto error = system_error("read", path, code);
+      if (code == EACCES) error.error().kind = ErrorKind::kRefused;
+      return error;
     }
     return FileInfo{static_cast<uint64_t>(status.st_size), S_ISDIR(status.st_mode),
                     S_ISLNK(own.st_mode)};

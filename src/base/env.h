@@ -17,7 +17,9 @@ namespace ondol {
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
+  /// The content, valid as long as the object.
   virtual std::span<const std::byte> bytes() const = 0;
+  /// The path it was opened by.
   virtual const std::string& path() const = 0;
 };
 
@@ -25,6 +27,7 @@ class MappedFile {
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
+  /// Writes all of `bytes` behind what is there.
   virtual Result<void> append(std::span<const std::byte> bytes) = 0;
   /// Makes everything appended so far survive a power cut.
   virtual Result<void> sync() = 0;
@@ -53,18 +56,24 @@ class Env {
  public:
   virtual ~Env() = default;
 
+  /// kRefused for what is no regular file (a folder, a pipe, a device, a link to itself).
   virtual Result<std::unique_ptr<MappedFile>> map(const std::string& path) = 0;
-  /// Reads a small file whole; refuses one larger than `limit` bytes.
+  /// Reads a file or a pipe whole; kRefused for a folder, a device and what is larger than `limit`
+  /// bytes, kInterrupted when a signal ends the wait for input.
   virtual Result<std::string> read_text(const std::string& path, uint64_t limit) = 0;
   virtual Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path,
                                                               WriteMode mode) = 0;
+  /// kRefused where something is there but cannot be looked at (a link to itself, permissions).
   virtual Result<FileInfo> info(const std::string& path) = 0;
   virtual Result<std::vector<std::string>> list(
       const std::string& directory) = 0;  ///< names, sorted
+  /// Makes a folder and those above it; one that is there is fine.
   virtual Result<void> create_directories(const std::string& path) = 0;
+  /// Takes the place of `to` in one step, if both are on the same file system.
   virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
   /// A file, a link (never what it points to) or an empty folder.
   virtual Result<void> remove(const std::string& path) = 0;
+  /// Makes `path` a link to `target`, which need not exist.
   virtual Result<void> symlink(const std::string& target, const std::string& path) = 0;
   /// Where a link points to, as it is written there.
   virtual Result<std::string> read_link(const std::string& path) = 0;
@@ -74,7 +83,9 @@ class Env {
   /// Bytes that an ordinary user may still write to the file system that holds `directory`.
   virtual Result<uint64_t> free_space(const std::string& directory) = 0;
 
+  /// For durations: never goes back.
   virtual std::chrono::steady_clock::time_point now() = 0;
+  /// The time of day, for people.
   virtual std::chrono::system_clock::time_point wall_clock() = 0;
 
   /// Bytes that this process may still take without swapping or being killed: the smaller of free

@@ -1,9 +1,11 @@
 #include "base/env.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 namespace ondol {
 namespace {
@@ -48,7 +50,44 @@ TEST_F(EnvTest, ErrorsNameThePathAndTheReason) {
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("/none'"), std::string::npos);
   EXPECT_NE(missing.error().message.find("No such file"), std::string::npos);
-  EXPECT_FALSE(env_.map(directory_));  // a directory is no file
+}
+
+TEST_F(EnvTest, WhatIsNoFileIsRefusedWithAdvice) {
+  const std::string fifo = directory_ + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  ASSERT_TRUE(env_.symlink("loop", directory_ + "/loop"));
+  for (const std::string& path :
+       {directory_, fifo, directory_ + "/loop", std::string("/dev/zero")}) {
+    const auto mapped = env_.map(path);
+    ASSERT_FALSE(mapped) << path;
+    EXPECT_EQ(mapped.error().kind, ErrorKind::kRefused) << path;
+    EXPECT_NE(mapped.error().message.find("; "), std::string::npos) << mapped.error().message;
+  }
+  EXPECT_EQ(env_.info(directory_ + "/loop").error().kind, ErrorKind::kRefused);
+}
+
+TEST_F(EnvTest, ReadTextTakesPipesAndRefusesDevicesAndFolders) {
+  for (const std::string& path : {directory_, std::string("/dev/zero"), std::string("/dev/null")}) {
+    const auto text = env_.read_text(path, 100);
+    ASSERT_FALSE(text) << path;
+    EXPECT_EQ(text.error().kind, ErrorKind::kRefused) << path;
+    EXPECT_NE(text.error().message.find("; "), std::string::npos) << text.error().message;
+  }
+  const std::string fifo = directory_ + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  std::thread writer([&] {
+    auto file = env_.open_writable(fifo, WriteMode::kAppend);
+    ASSERT_TRUE(file && (*file)->append(std::as_bytes(std::span("hello", 5))));
+  });
+  EXPECT_EQ(env_.read_text(fifo, 100).value(), "hello");
+  writer.join();
+}
+
+TEST_F(EnvTest, AFolderThatIsMissingIsNamed) {
+  const auto file = env_.open_writable(directory_ + "/none/x", WriteMode::kTruncate);
+  ASSERT_FALSE(file);
+  EXPECT_NE(file.error().message.find("/none' does not exist; create it"), std::string::npos)
+      << file.error().message;
 }
 
 TEST_F(EnvTest, ReadTextStopsAtItsLimit) {
@@ -58,7 +97,9 @@ TEST_F(EnvTest, ReadTextStopsAtItsLimit) {
   ASSERT_TRUE((*file)->append(std::as_bytes(std::span(text))));
   ASSERT_TRUE((*file)->close());
   EXPECT_TRUE(env_.read_text(directory_ + "/big", 1000));
-  EXPECT_FALSE(env_.read_text(directory_ + "/big", 999));
+  const auto cut = env_.read_text(directory_ + "/big", 999);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().kind, ErrorKind::kRefused);
 }
 
 TEST_F(EnvTest, EmptyFileMapsToNoBytes) {

@@ -12,6 +12,7 @@ namespace ondol {
 class Sha256 {
  public:
   Sha256();
+  /// Hashes `bytes` behind those given before.
   void update(std::span<const std::byte> bytes);
   /// The digest of everything so far, 64 lower-case hex digits; starts afresh.
   std::string finish();

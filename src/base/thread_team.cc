@@ -34,10 +34,17 @@ T wait_for_change(const std::atomic<T>& value, T old) {
 ThreadTeam::ThreadTeam(int n_threads) : n_threads_(n_threads) {
   assert(n_threads >= 1);
   workers_.reserve(static_cast<size_t>(n_threads - 1));
-  for (int i = 1; i < n_threads; ++i) workers_.emplace_back([this, i] { worker(i); });
+  try {
+    for (int i = 1; i < n_threads; ++i) workers_.emplace_back([this, i] { worker(i); });
+  } catch (...) {
+    stop();  // those that did start
+    throw;
+  }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { stop(); }
+
+void ThreadTeam::stop() {
   stop_ = true;
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();

@@ -16,12 +16,13 @@ namespace ondol {
 class ThreadTeam {
  public:
   /// A team of n_threads >= 1, the caller included: one thread means no other is started and all
-  /// work runs inline.
+  /// work runs inline. std::system_error where the system gives no more threads.
   explicit ThreadTeam(int n_threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
+  /// Threads that work, the caller among them.
   int size() const { return n_threads_; }
 
   /// Calls work(thread, n_threads) once on every thread and returns when all are done. What the
@@ -61,6 +62,7 @@ class ThreadTeam {
   }
   void start_and_wait(Call call, void* work);
   void worker(int thread);
+  void stop();
 
   int n_threads_;
   Call call_ = nullptr;  // written before round_ grows, read by the workers after

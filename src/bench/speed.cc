@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <random>
-#include <thread>
+
+#include "bench/roofline.h"
 
 namespace ondol::bench {
 namespace {
@@ -21,71 +21,161 @@ std::vector<int32_t> random_tokens(int n_vocab, int count) {
   return tokens;
 }
 
-/// One sequence fed token by token or in chunks.
-class Feeder {
- public:
-  Feeder(engine::Runner& runner, int chunk, const std::function<bool()>& stop)
-      : runner_(runner), pages_(runner.new_sequence()), chunk_(chunk), stop_(stop) {}
+constexpr size_t kChunk = 512;
 
-  /// Computes `tokens`; the id of the most probable next one.
-  Result<int32_t> feed(std::span<const int32_t> tokens) {
-    kernels::Rows logits;
-    for (size_t first = 0; first < tokens.size(); first += static_cast<size_t>(chunk_)) {
-      if (stop_()) return fail(ErrorKind::kInterrupted, "interrupted");
-      const auto part =
-          tokens.subspan(first, std::min(static_cast<size_t>(chunk_), tokens.size() - first));
-      const bool last = first + part.size() == tokens.size();
-      const engine::Piece piece{
-          .pages = &pages_, .tokens = part, .first_pos = position_, .n_logits = last ? 1 : 0};
-      const auto rows = runner_.run({&piece, 1});
-      if (!rows) return propagate(rows);
-      logits = *rows;
-      position_ += static_cast<int>(part.size());
-    }
-    const float* best = std::max_element(logits.row(0), logits.row(0) + logits.width);
-    return static_cast<int32_t>(best - logits.row(0));
-  }
+int32_t most_probable(const kernels::Rows& logits, int row) {
+  const float* first = logits.row(row);
+  return static_cast<int32_t>(std::max_element(first, first + logits.width) - first);
+}
 
- private:
-  engine::Runner& runner_;
-  kv::SequencePages pages_;
-  int chunk_;
-  const std::function<bool()>& stop_;
-  int position_ = 0;
+/// One sequence, its place and the token it goes on with.
+struct Stream {
+  kv::SequencePages pages;
+  int position = 0;
+  int32_t token = 0;
 };
 
-constexpr int kChunk = 512;
+/// What a measurement works with.
+struct Bench {
+  Env& env;
+  engine::Runner& runner;
+  const SpeedOptions& options;
+  const std::function<bool()>& stop;
+  std::vector<int32_t> tokens;  ///< random; the first `depth` come before what is measured
 
-Result<void> one_repetition(Env& env, engine::Engine& engine, const SpeedOptions& options,
-                            const std::function<bool()>& stop, SpeedReport& report) {
-  const int n_vocab = engine.model().config().n_vocab;
-  const auto tokens = random_tokens(n_vocab, options.depth + std::max(1, options.n_prompt));
-  const auto all = std::span<const int32_t>(tokens);
-  const auto depth = all.first(static_cast<size_t>(options.depth));
-  if (options.n_prompt > 0) {
-    Feeder feeder(engine.runner(), kChunk, stop);
-    if (!depth.empty()) {
-      if (const auto fed = feeder.feed(depth); !fed) return propagate(fed);
-    }
-    const auto start = env.now();
-    if (const auto fed = feeder.feed(all.subspan(depth.size())); !fed) return propagate(fed);
-    report.pp.push_back(options.n_prompt / Seconds(env.now() - start).count());
+  std::span<const int32_t> before() const {
+    return std::span(tokens).first(static_cast<size_t>(options.depth));
   }
-  if (options.n_generate > 0) {
-    Feeder feeder(engine.runner(), kChunk, stop);
-    if (!depth.empty()) {
-      if (const auto fed = feeder.feed(depth); !fed) return propagate(fed);
+
+  /// Computes `part` in chunks, and which token is the most probable next.
+  Result<void> feed(Stream& stream, std::span<const int32_t> part) const {
+    for (; !part.empty(); part = part.subspan(std::min(kChunk, part.size()))) {
+      if (stop()) return fail(ErrorKind::kInterrupted, "interrupted");
+      const auto chunk = part.first(std::min(kChunk, part.size()));
+      const engine::Piece piece{.pages = &stream.pages,
+                                .tokens = chunk,
+                                .first_pos = stream.position,
+                                .n_logits = chunk.size() == part.size() ? 1 : 0};
+      const auto logits = runner.run({&piece, 1});
+      if (!logits) return propagate(logits);
+      stream.position += static_cast<int>(chunk.size());
+      if (piece.n_logits > 0) stream.token = most_probable(*logits, 0);
     }
-    int32_t token = tokens.back();
+    return {};
+  }
+
+  /// One more token of every stream, in one pass.
+  Result<void> step(std::vector<Stream>& streams) const {
+    if (stop()) return fail(ErrorKind::kInterrupted, "interrupted");
+    std::vector<engine::Piece> pieces;
+    for (Stream& stream : streams) {
+      pieces.push_back({.pages = &stream.pages,
+                        .tokens = {&stream.token, 1},
+                        .first_pos = stream.position++,
+                        .n_logits = 1});
+    }
+    const auto logits = runner.run(pieces);
+    if (!logits) return propagate(logits);
+    for (size_t i = 0; i < streams.size(); ++i)
+      streams[i].token = most_probable(*logits, static_cast<int>(i));
+    return {};
+  }
+
+  /// Tokens/s of a prompt after `depth` tokens.
+  Result<double> prefill() const {
+    Stream stream{.pages = runner.new_sequence()};
+    if (const auto fed = feed(stream, before()); !fed) return propagate(fed);
+    const auto prompt =
+        std::span(tokens).subspan(before().size(), static_cast<size_t>(options.n_prompt));
+    const auto start = env.now();
+    if (const auto fed = feed(stream, prompt); !fed) return propagate(fed);
+    return options.n_prompt / Seconds(env.now() - start).count();
+  }
+
+  /// Tokens/s of `sequences` decoded together after `depth` tokens each.
+  Result<double> decode(int sequences) const {
+    std::vector<Stream> streams;
+    for (int i = 0; i < sequences; ++i) {
+      streams.push_back({.pages = runner.new_sequence()});
+      if (const auto fed = feed(streams.back(), before()); !fed) return propagate(fed);
+      // Different texts, as of different users.
+      streams.back().token = tokens[static_cast<size_t>(i) % tokens.size()];
+    }
     const auto start = env.now();
     for (int i = 0; i < options.n_generate; ++i) {
-      const auto next = feeder.feed({&token, 1});
-      if (!next) return propagate(next);
-      token = *next;
+      if (const auto stepped = step(streams); !stepped) return propagate(stepped);
     }
-    report.tg.push_back(options.n_generate / Seconds(env.now() - start).count());
+    return sequences * options.n_generate / Seconds(env.now() - start).count();
+  }
+
+  /// Once before the clock runs: the weights are paged in, the threads are awake.
+  Result<void> warm_up() const {
+    Stream stream{.pages = runner.new_sequence()};
+    return feed(stream, std::span(tokens).first(std::min<size_t>(tokens.size(), 8)));
+  }
+};
+
+Result<void> add(std::vector<double>& to, const Result<double>& tps) {
+  if (!tps) return propagate(tps);
+  to.push_back(*tps);
+  return {};
+}
+
+Result<void> one_repetition(const Bench& bench, SpeedReport& report) {
+  if (bench.options.n_prompt > 0) {
+    if (const auto done = add(report.pp, bench.prefill()); !done) return done;
+  }
+  if (bench.options.n_generate == 0) return {};
+  if (const auto done = add(report.tg, bench.decode(1)); !done) return done;
+  for (BatchSpeed& batch : report.batches) {
+    if (const auto done = add(batch.tps, bench.decode(batch.sequences)); !done) return done;
   }
   return {};
+}
+
+Result<void> check(const engine::Engine& engine, const SpeedOptions& options) {
+  if (options.n_prompt == 0 && options.n_generate == 0)
+    return usage_error("there is nothing to measure; give -p or -n a number above zero");
+  const int longest = options.depth + std::max(options.n_prompt, options.n_generate);
+  if (longest > engine.n_ctx()) {
+    return usage_error(fmt::format(
+        "depth and tokens are {} together, but the context holds {}; choose fewer or a larger "
+        "one with --ctx",
+        longest, engine.n_ctx()));
+  }
+  if (!options.batches.empty() && options.n_generate == 0)
+    return usage_error("--batch measures decode: give -n the tokens to generate, at least 1");
+  return {};
+}
+
+/// The figures that follow from the tokens/s.
+void conclude(Env& env, const engine::Engine& engine, const SpeedOptions& options,
+              SpeedReport& report) {
+  std::ranges::sort(report.pp);
+  std::ranges::sort(report.tg);
+  const double single = median(report.tg);
+  for (BatchSpeed& batch : report.batches) {
+    std::ranges::sort(batch.tps);
+    const double together = median(batch.tps);
+    batch.v = together > 0 ? batch.sequences * single / together : 0;
+  }
+  report.weight_bytes_per_token = engine.model().weight_bytes_per_token();
+  report.peak_rss_bytes = peak_memory(env);
+  report.read_bandwidth_gbps = measure_read_bandwidth(env, engine.threads());
+  if (report.read_bandwidth_gbps > 0) {
+    report.share_of_bandwidth = single * static_cast<double>(report.weight_bytes_per_token) / 1e9 /
+                                report.read_bandwidth_gbps;
+  }
+  report.clock_ghz = measure_clock(env, engine.threads());
+  if (options.n_prompt == 0) return;
+  const MultiplyAdds work = multiply_adds(engine.file());
+  // Only the last row of a prompt becomes logits.
+  report.prefill_multiply_adds_per_token = work.layers + work.head / options.n_prompt;
+  if (report.clock_ghz > 0) {
+    report.prefill_mac_per_cycle_per_core = median(report.pp) *
+                                            report.prefill_multiply_adds_per_token /
+                                            (engine.threads() * report.clock_ghz * 1e9);
+  }
 }
 
 }  // namespace
@@ -97,66 +187,26 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double measure_read_bandwidth(Env& env, int threads) {
-  constexpr size_t kBytes = size_t{256} << 20;
-  constexpr int kPasses = 5;
-  const std::vector<uint64_t> buffer(kBytes / sizeof(uint64_t), 1);
-  std::vector<uint64_t> sums(static_cast<size_t>(threads));
-  double best = 0;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const auto start = env.now();
-    {
-      std::vector<std::jthread> team;
-      for (int t = 0; t < threads; ++t) {
-        team.emplace_back([&, t] {
-          const size_t part = buffer.size() / static_cast<size_t>(threads);
-          const auto* first = buffer.data() + part * static_cast<size_t>(t);
-          // Four sums, so that the loop waits for memory and not for its own additions.
-          uint64_t sum[4] = {};
-          for (size_t i = 0; i + 4 <= part; i += 4) {
-            for (size_t j = 0; j < 4; ++j) sum[j] += first[i + j];
-          }
-          sums[static_cast<size_t>(t)] = sum[0] + sum[1] + sum[2] + sum[3];
-        });
-      }
-    }
-    const double seconds = Seconds(env.now() - start).count();
-    // The sums are looked at, so that the reads cannot be left out.
-    if (std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == 0) return 0;
-    best = std::max(best, static_cast<double>(kBytes) / seconds / 1e9);
-  }
-  return best;
-}
-
 Result<SpeedReport> measure_speed(Env& env, engine::Engine& engine, const SpeedOptions& options,
                                   const std::function<void(int)>& progress,
                                   const std::function<bool()>& stop) {
-  const int longest = options.depth + std::max(options.n_prompt, options.n_generate);
-  if (longest > engine.n_ctx()) {
-    return usage_error(fmt::format(
-        "depth and tokens are {} together, but the context holds {}; choose fewer or a larger "
-        "one with --ctx",
-        longest, engine.n_ctx()));
-  }
+  if (const auto possible = check(engine, options); !possible) return propagate(possible);
+  const Bench bench{
+      .env = env,
+      .runner = engine.runner(),
+      .options = options,
+      .stop = stop,
+      .tokens = random_tokens(engine.model().config().n_vocab,
+                              options.depth + std::max(1, options.n_prompt)),
+  };
   SpeedReport report;
-  report.weight_bytes_per_token = engine.model().weight_bytes_per_token();
-  // Once before the clock runs: the weights are paged in, the threads are awake.
-  const int32_t warm[8] = {};
-  if (const auto warmed = Feeder(engine.runner(), kChunk, stop).feed(warm); !warmed)
-    return propagate(warmed);
+  for (const int sequences : options.batches) report.batches.push_back({.sequences = sequences});
+  if (const auto warmed = bench.warm_up(); !warmed) return propagate(warmed);
   for (int i = 0; i < options.repetitions; ++i) {
     progress(i);
-    if (const auto done = one_repetition(env, engine, options, stop, report); !done)
-      return propagate(done);
+    if (const auto done = one_repetition(bench, report); !done) return propagate(done);
   }
-  std::ranges::sort(report.pp);
-  std::ranges::sort(report.tg);
-  report.read_bandwidth_gbps = measure_read_bandwidth(env, engine.threads());
-  if (report.read_bandwidth_gbps > 0) {
-    report.share_of_bandwidth = median(report.tg) *
-                                static_cast<double>(report.weight_bytes_per_token) / 1e9 /
-                                report.read_bandwidth_gbps;
-  }
+  conclude(env, engine, options, report);
   return report;
 }
 

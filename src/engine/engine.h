@@ -70,6 +70,7 @@ class Engine {
   Result<std::vector<Event>> step();
   /// Forgets a request; its pages are free at once.
   void cancel(uint64_t request);
+  /// No request is waiting or under way.
   bool idle() const { return waiting_.empty() && active_.empty(); }
 
   /// Logits of every position of one sequence, in order, in runs of a few rows: called with the
@@ -80,6 +81,7 @@ class Engine {
   /// The level below, for measurements that choose their own batches. Not while requests are under
   /// way.
   Runner& runner() { return *runner_; }
+  /// What was opened, and what was chosen for it.
   const gguf::File& file() const { return file_; }
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
   const model::Model& model() const { return runner_->model(); }

@@ -21,6 +21,7 @@ struct Generation {
   double prefill_ms = 0;      ///< until the first token was chosen
   double decode_ms = 0;       ///< from there to the last
   int n_steps = 0;            ///< tokens chosen, the end token among them
+  /// Tokens per second; 0 where nothing was timed (decode: of a single token).
   double prefill_tps() const { return prefill_ms > 0 ? n_prompt / prefill_ms * 1e3 : 0; }
   double decode_tps() const;
 };

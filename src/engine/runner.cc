@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <limits>
+#include <system_error>
 
 #include "kernels/cpu_ops.h"
 
@@ -58,8 +59,13 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const model::Mode
     if (!pool) return propagate(pool);
     groups.push_back({.pool = std::move(*pool), .window = group.window});
   }
-  return std::unique_ptr<Runner>(
-      new Runner(std::move(model), shape, std::move(groups), isa, threads));
+  try {
+    return std::unique_ptr<Runner>(
+        new Runner(std::move(model), shape, std::move(groups), isa, threads));
+  } catch (const std::system_error& error) {  // of std::thread
+    return no_memory(fmt::format("{} threads cannot be started: {}; choose fewer with --threads",
+                                 threads, error.code().message()));
+  }
 }
 
 Runner::Runner(std::shared_ptr<const model::Model> model, const MemoryShape& shape,

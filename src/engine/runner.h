@@ -27,11 +27,12 @@ struct Piece {
 /// The model with its pages and threads: turns page ids into a KvView and runs forward passes.
 class Runner {
  public:
-  /// kNoMemory where the pages cannot be reserved.
+  /// kNoMemory where the pages cannot be reserved or the threads not started.
   static Result<std::unique_ptr<Runner>> create(std::shared_ptr<const model::Model> model,
                                                 const MemoryShape& shape, simd::Isa isa,
                                                 int threads);
 
+  /// An empty sequence over the runner's page pools, which it must not outlive.
   kv::SequencePages new_sequence() { return kv::SequencePages(groups_, kPageTokens); }
 
   /// One forward pass over a mixed batch. The logits [sum of n_logits, n_vocab], in the order of

@@ -14,8 +14,8 @@ namespace ondol::engine {
 /// could still become part of a stop text.
 class TextStream {
  public:
-  /// Usage error for an empty or too long stop text, or too many of them. `special`: control tokens
-  /// are shown.
+  /// Usage error for a stop text that is empty, too long or not UTF-8, or too many of them.
+  /// `special`: control tokens are shown.
   static Result<TextStream> make(const tokenizer::Tokenizer& tokenizer,
                                  const std::vector<std::string>& stops, bool special);
 

@@ -51,11 +51,13 @@ struct Description {
   std::vector<std::string_view>
       named_templates;  ///< keys of further templates (tokenizer.chat_template.NAME)
 
+  /// Bits that a weight takes on average; 0 without tensors.
   double bits_per_weight() const;
 };
 
 /// Reads the description of an open file. Never fails: every field but the file may be empty.
 Description describe(const File& file);
+/// Opens the file and describes it; kRefused as File::open.
 Result<Description> describe(Env& env, const std::string& path);
 
 struct ShowOptions {

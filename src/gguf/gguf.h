@@ -41,6 +41,7 @@ std::string_view type_name(ValueType type);
 /// Bytes of one value of a type in the file; 0 for strings and arrays, whose values vary in size.
 uint32_t type_size(ValueType type);
 bool is_integer(ValueType type);  ///< signed or unsigned; bool is none
+/// Whether the type is one of the two floating-point types.
 bool is_float(ValueType type);
 
 /// An array of the metadata. Values stay where they are in the file; read them with at_*(), `i <
@@ -49,12 +50,15 @@ bool is_float(ValueType type);
 class Array {
  public:
   ValueType type() const { return type_; }  ///< of the elements
+  /// Elements of this array.
   uint64_t size() const { return size_; }
   uint64_t at_uint(
       uint64_t i) const;  ///< any integer or bool type; a negative value wraps (ask at_int)
   int64_t at_int(uint64_t i) const;   ///< any integer or bool type; a u64 of 2^63 or more wraps
   double at_float(uint64_t i) const;  ///< any number; 64-bit integers are rounded
+  /// The bytes of a string, a view into the file.
   std::string_view at_string(uint64_t i) const;
+  /// An array within this one.
   const Array& at_array(uint64_t i) const;
 
  private:

@@ -54,6 +54,7 @@ class Writer {
   Writer& set_array(std::string_view key, const std::vector<T>& values) {
     return set_array(key, std::span<const T>(values));
   }
+  /// The other kinds of lists: truth values (0 or 1), strings.
   Writer& set_bools(std::string_view key, std::span<const uint8_t> values);
   Writer& set_strings(std::string_view key, std::span<const std::string> values);
   Writer& set_strings(std::string_view key, std::span<const std::string_view> values);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cstring>
 
@@ -11,8 +12,10 @@
 namespace ondol::kernels {
 namespace {
 
-/// Weights of a chunk of rows: they stay in the second-level cache while all columns pass.
+/// Weights of a chunk of rows as the file has them: work for some tens of microseconds.
 constexpr int64_t kChunkBytes = 64 * 1024;
+/// Unpacked weights that stay in the second-level cache while all columns pass.
+constexpr int64_t kPanelBytes = 256 * 1024;
 constexpr size_t kMaxFormats = 64;
 
 /// The dot product of a weight type, or null. The leaves all have the same list in the same order.
@@ -38,23 +41,11 @@ size_t row_bytes(const Matrix& m) {
   return static_cast<size_t>(m.cols) / format->block_values * format->block_bytes;
 }
 
-/// Where the arrays of one quantised row lie in its memory.
-struct RowLayout {
-  size_t scales, sums, offsets, bytes;
-  RowLayout(int64_t n, quant::ActKind kind) {
-    const auto values = static_cast<size_t>(n);
-    const size_t per_scale = kind == quant::ActKind::kBlocks32 ? 32 : 256;
-    scales = (values + 63) / 64 * 64;
-    offsets = scales + values / per_scale * sizeof(float);
-    sums = offsets + (kind == quant::ActKind::kBlocks32 ? values / 32 * sizeof(float) : 0);
-    bytes = (sums + values / 16 * sizeof(int16_t) + 127) / 64 * 64;
-  }
-};
-
 /// One job of a matmul cut into chunks of rows.
 struct JobPlan {
   const LeafDot* dot;
-  const Column* columns;
+  const uint8_t* acts;
+  size_t tile_bytes;
   size_t row_bytes;
   int64_t chunk_rows;
   int64_t first_chunk;
@@ -82,51 +73,85 @@ void CpuOps::embed(Rows out, const Matrix& table, std::span<const int32_t> token
   });
 }
 
-const Column* CpuOps::columns_for(quant::ActKind kind, const Rows& x) {
-  const bool is_float = kind == quant::ActKind::kFloat;
-  Quantized& memory = is_float ? floats_ : kind == quant::ActKind::kBlocks32 ? acts32_ : acts256_;
-  const RowLayout layout(x.width, kind);
-  memory.columns.resize(static_cast<size_t>(x.n));
-  if (is_float) {
-    for (int i = 0; i < x.n; ++i) memory.columns[static_cast<size_t>(i)].x = x.row(i);
-    return memory.columns.data();
+CpuOps::ActTiles& CpuOps::tiles_of(const LeafDot& dot) {
+  for (ActTiles& tiles : acts_) {
+    if (tiles.kind == dot.acts && tiles.lift == dot.lift) return tiles;
   }
-  memory.bytes.resize(std::max(memory.bytes.size(), layout.bytes * static_cast<size_t>(x.n)));
-  const auto quantize = kind == quant::ActKind::kBlocks32 ? leaf_.quantize32 : leaf_.quantize256;
-  for_rows(x, x.width, [&](int i) {
-    std::byte* row = memory.bytes.data() + layout.bytes * static_cast<size_t>(i);
-    const ActsOut out{reinterpret_cast<int8_t*>(row), reinterpret_cast<float*>(row + layout.scales),
-                      reinterpret_cast<int16_t*>(row + layout.sums),
-                      reinterpret_cast<float*>(row + layout.offsets)};
-    quantize(x.row(i), x.width, out);
-    memory.columns[static_cast<size_t>(i)].acts = {out.q, out.scales, out.sums, out.offsets};
-  });
-  return memory.columns.data();
+  return acts_.emplace_back(dot.acts, dot.lift);
+}
+
+void CpuOps::fill_column(ActTiles& tiles, const Rows& x, int column) const {
+  const int in_tile = column % leaf_.tile;
+  const int first = column - in_tile;
+  const auto left = static_cast<unsigned>(std::min(x.n - first, leaf_.tile));
+  const auto width = static_cast<int>(std::bit_ceil(left));
+  const auto w = static_cast<size_t>(width);
+  const auto c = static_cast<size_t>(in_tile);
+  auto* tile = reinterpret_cast<uint8_t*>(tiles.memory.data()) +
+               static_cast<size_t>(column / leaf_.tile) * tiles.tile_bytes;
+  const float* values = x.row(column);
+  if (tiles.kind == quant::ActKind::kFloat) {
+    auto* out = reinterpret_cast<float*>(tile);
+    for (int i = 0; i < (x.width + 7) / 8 * 8; ++i)
+      out[static_cast<size_t>(i) * w + c] = i < x.width ? values[i] : 0.0f;
+    return;
+  }
+  const bool small = tiles.kind == quant::ActKind::kBlocks32;
+  const size_t q = small ? 32 : 256;
+  const size_t sums = small ? 0 : 32;
+  const ActsOut out{reinterpret_cast<int8_t*>(tile + q * c),
+                    reinterpret_cast<float*>(tile + (q + sums) * w + 4 * c),
+                    small ? tile + 36 * w + 4 * c : tile + q * w + sums * c,
+                    acts_bytes(tiles.kind, width), tiles.lift};
+  (small ? leaf_.quantize32 : leaf_.quantize256)(values, x.width, out);
+}
+
+void CpuOps::fill_tiles(ActTiles& tiles, const Rows& x) {
+  const int values = acts_values(tiles.kind);
+  const auto blocks = static_cast<size_t>((x.width + values - 1) / values);
+  tiles.tile_bytes = (blocks * acts_bytes(tiles.kind, leaf_.tile) + 63) / 64 * 64;
+  const auto n_tiles = static_cast<size_t>((x.n + leaf_.tile - 1) / leaf_.tile);
+  const size_t lines = n_tiles * tiles.tile_bytes / sizeof(Line);
+  if (tiles.memory.size() < lines) tiles.memory.resize(lines);
+  for_rows(x, x.width, [&](int i) { fill_column(tiles, x, i); });
 }
 
 void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
-  const Column* columns[3] = {};  // by ActKind, quantised once however many jobs share it
   std::vector<JobPlan> plans;
+  std::vector<const ActTiles*> filled;  // once however many jobs share them
   plans.reserve(jobs.size());
+  const bool many = x.n > leaf_.tile;
   int64_t chunks = 0;
   int64_t cost = 0;
+  size_t panel_bytes = 0;
   for (const MatmulJob& job : jobs) {
     const Matrix& w = job.weight;
     assert(w.cols == x.width && job.out.width == w.rows && job.out.n == x.n);
     const LeafDot* dot = find_dot(leaf_, w.type);
     assert(dot != nullptr && "the model refuses weights of other types when it is loaded");
-    const Column*& own = columns[static_cast<size_t>(dot->acts)];
-    if (own == nullptr) own = columns_for(dot->acts, x);
+    ActTiles& tiles = tiles_of(*dot);
+    if (std::ranges::find(filled, &tiles) == filled.end()) {
+      fill_tiles(tiles, x);
+      filled.push_back(&tiles);
+    }
+    // Whole panels; small enough that the threads end at about the same time.
     const size_t bytes = row_bytes(w);
-    // Whole groups of four rows; small enough that the threads end at about the same time.
-    const int64_t by_cache = kChunkBytes / static_cast<int64_t>(bytes);
+    const auto panel = static_cast<int64_t>(dot->panel_bytes) *
+                       ((w.cols + dot->panel_values - 1) / dot->panel_values);
+    const int64_t by_cache =
+        many ? kPanelBytes / panel * leaf_.rows : kChunkBytes / static_cast<int64_t>(bytes);
     const int64_t by_threads = w.rows / (4 * team_.size());
-    const int64_t rows = std::max<int64_t>(4, std::min(by_cache, by_threads) / 4 * 4);
-    plans.push_back({dot, own, bytes, rows, chunks});
+    const int64_t rows =
+        std::max<int64_t>(1, std::min(by_cache, by_threads) / leaf_.rows) * leaf_.rows;
+    panel_bytes = std::max(panel_bytes, static_cast<size_t>(std::max(panel, kPanelBytes)));
+    plans.push_back({dot, tiles.data(), tiles.tile_bytes, bytes, rows, chunks});
     chunks += (w.rows + rows - 1) / rows;
     cost += w.rows * w.cols * x.n / 8;
   }
-  const auto run_chunk = [&](int64_t chunk, int) {
+  const size_t lines = many ? (panel_bytes + 63) / 64 : 0;
+  const auto needed = lines * static_cast<size_t>(team_.size());
+  if (panels_.size() < needed) panels_.resize(needed);
+  const auto run_chunk = [&](int64_t chunk, int thread) {
     size_t j = plans.size() - 1;
     while (plans[j].first_chunk > chunk) --j;
     const JobPlan& plan = plans[j];
@@ -137,11 +162,14 @@ void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
                       .row_bytes = plan.row_bytes,
                       .n_rows = std::min(plan.chunk_rows, job.weight.rows - row),
                       .n_values = job.weight.cols,
-                      .columns = plan.columns,
+                      .acts = plan.acts,
+                      .tile_bytes = plan.tile_bytes,
                       .n_columns = x.n,
                       .out = job.out.data + row,
                       .out_stride = job.out.stride,
-                      .bias = job.bias != nullptr ? job.bias + row : nullptr});
+                      .bias = job.bias != nullptr ? job.bias + row : nullptr,
+                      .scratch = panels_.data()[static_cast<size_t>(thread) * lines].bytes,
+                      .scratch_bytes = lines * sizeof(Line)});
   };
   if (cost <= kInlineCost) {
     for (int64_t i = 0; i < chunks; ++i) run_chunk(i, 0);

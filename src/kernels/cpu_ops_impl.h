@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -68,10 +69,16 @@ class CpuOps final : public Ops {
   void gather(Rows out, Rows x, std::span<const int32_t> rows) override;
 
  private:
-  /// The input rows quantised in one way, as one block of memory per row.
-  struct Quantized {
-    std::vector<std::byte> bytes;
-    std::vector<Column> columns;
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  /// The input rows in the form that some formats ask for.
+  struct ActTiles {
+    quant::ActKind kind;
+    int lift;
+    size_t tile_bytes = 0;
+    std::vector<Line> memory;
+    const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(memory.data()); }
   };
   /// cos and sin of some positions, kept because every layer asks for the same ones.
   struct Angles {
@@ -89,7 +96,9 @@ class CpuOps final : public Ops {
   template <class Work>
   void for_values(const Rows& x, int64_t cost, Work work);
 
-  const Column* columns_for(quant::ActKind kind, const Rows& x);
+  ActTiles& tiles_of(const LeafDot& dot);
+  void fill_tiles(ActTiles& tiles, const Rows& x);
+  void fill_column(ActTiles& tiles, const Rows& x, int column) const;
   const Angles& angles_for(const RopeParams& params, std::span<const int32_t> positions);
 
   void plan_tiles(const Rows& q, const KvView& kv, int layer, const AttentionParams& params);
@@ -103,9 +112,8 @@ class CpuOps final : public Ops {
 
   const Leaf& leaf_;
   ThreadTeam& team_;
-  Quantized acts32_;
-  Quantized acts256_;
-  Quantized floats_;
+  std::deque<ActTiles> acts_;  // one of each kind that was asked for
+  std::vector<Line> panels_;   // each thread's unpacked weights
   std::vector<Angles> angles_;
   size_t next_angles_ = 0;
   std::vector<AttentionTile> tiles_;

@@ -11,43 +11,80 @@
 
 #include "kernels/kv_view.h"
 #include "kernels/ops.h"
-#include "quant/dot.h"
+#include "quant/panel.h"
 #include "simd/isa.h"
 
 namespace ondol::kernels {
 
-/// An input row of a matmul, in the form that the weights' format asks for.
-struct Column {
-  quant::Acts acts;          ///< kBlocks32, kBlocks256
-  const float* x = nullptr;  ///< kFloat
+/// The widest tile of input rows that any leaf works on at once.
+inline constexpr int kMaxTile = 8;
+
+/// Input rows (columns of the product) quantised in blocks of 32, C of them side by side.
+template <int C>
+struct Acts32 {
+  int8_t q[C][32];   ///< within -127..127
+  float scale[C];    ///< value = scale * q
+  int32_t extra[C];  ///< what the format adds to all its weights (ActsOut::lift)
+};
+/// The same in blocks of 256.
+template <int C>
+struct Acts256 {
+  int8_t q[C][256];
+  int16_t sums[C][16];  ///< of each 16 q
+  float scale[C];
+};
+/// Eight values of C input rows as they are.
+template <int C>
+struct ActsFloat {
+  float x[8][C];
 };
 
-/// out[c * out_stride + r] = weights[r] . columns[c] (+ bias[r])
+static_assert(sizeof(Acts32<8>) == 8 * 40 && sizeof(Acts256<8>) == 8 * 292);
+
+/// Bytes of the activations of one block (of eight values where they stay floats).
+constexpr size_t acts_bytes(quant::ActKind kind, int width) {
+  const auto n = static_cast<size_t>(width);
+  return n * (kind == quant::ActKind::kFloat ? 32 : kind == quant::ActKind::kBlocks32 ? 40 : 292);
+}
+/// Values of such a block.
+constexpr int acts_values(quant::ActKind kind) {
+  return kind == quant::ActKind::kFloat ? 8 : kind == quant::ActKind::kBlocks32 ? 32 : 256;
+}
+
+/// Where the blocks of one input row begin within its tile, and how far apart they are.
+struct ActsOut {
+  int8_t* q;
+  float* scale;
+  void* extra;  ///< int32 or float of each block of 32; int16 sums of each block of 256
+  size_t step;  ///< bytes from block to block
+  int lift;     ///< blocks of 32: `extra` = -lift * sum of q as int32, or scale * sum as float if 0
+};
+
+/// out[c * out_stride + r] = weights[r] . column c (+ bias[r])
 struct MatmulTask {
   const uint8_t* weights = nullptr;  ///< the first row
   size_t row_bytes = 0;
   int64_t n_rows = 0;
-  int64_t n_values = 0;  ///< of a row
-  const Column* columns = nullptr;
+  int64_t n_values = 0;           ///< of a row
+  const uint8_t* acts = nullptr;  ///< tiles of Acts32, Acts256 or ActsFloat: all but the last full
+  size_t tile_bytes = 0;          ///< of a full tile
   int n_columns = 0;
   float* out = nullptr;
   int64_t out_stride = 0;
-  const float* bias = nullptr;  ///< [n_rows], or null
+  const float* bias = nullptr;   ///< [n_rows], or null
+  std::byte* scratch = nullptr;  ///< aligned to 64; room for one panel at least, if there is more
+                                 ///< than one tile
+  size_t scratch_bytes = 0;
 };
 
 /// The product of one weight format.
 struct LeafDot {
   const char* format;  ///< name as in quant/formats.h
   quant::ActKind acts;
+  int lift;            ///< ActsOut::lift
+  int panel_values;    ///< values of a row in a panel
+  size_t panel_bytes;  ///< of a panel in memory
   void (*matmul)(const MatmulTask& task);
-};
-
-/// Where to write a quantised input row; arrays as in quant::Acts.
-struct ActsOut {
-  int8_t* q;
-  float* scales;
-  int16_t* sums;
-  float* offsets;
 };
 
 /// The context is always worked on in chunks of this many positions, from position 0 on: softmax
@@ -98,6 +135,8 @@ static constexpr int64_t attention_scratch_floats(int n_queries, int dim_k, int 
 struct Leaf {
   const LeafDot* dots;
   int n_dots;
+  int rows;  ///< of a panel
+  int tile;  ///< input rows of a full tile, a power of two up to kMaxTile
   void (*quantize32)(const float* x, int64_t n, const ActsOut& out);   ///< n: multiple of 32
   void (*quantize256)(const float* x, int64_t n, const ActsOut& out);  ///< n: multiple of 256
   void (*rms_norm)(float* out, const float* x, const float* weight, int64_t n, float eps);

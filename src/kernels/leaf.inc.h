@@ -11,7 +11,7 @@
 #include "kernels/leaf.h"
 #include "kernels/leaf_attention.inc.h"
 #include "kernels/leaf_matmul.inc.h"
-#include "quant/dots.h"
+#include "quant/panels.h"
 #include "simd/vec_math.h"
 
 namespace ondol::kernels {
@@ -109,9 +109,9 @@ void rope(float* x, const float* cos, const float* sin, int n_rot, RopeStyle sty
   });
 }
 
-#define ONDOL_DOT_ENTRY(name, Dot) {name, quant::Dot<Vec>::kActs, matmul<quant::Dot<Vec>>},
-constexpr LeafDot kDots[] = {ONDOL_QUANT_DOTS(ONDOL_DOT_ENTRY)};
-#undef ONDOL_DOT_ENTRY
+#define ONDOL_PANEL_ENTRY(name, Panel) entry<quant::Panel<Wide>>(name),
+constexpr LeafDot kDots[] = {ONDOL_QUANT_PANELS(ONDOL_PANEL_ENTRY)};
+#undef ONDOL_PANEL_ENTRY
 
 }  // namespace
 
@@ -119,6 +119,8 @@ extern const Leaf ONDOL_LEAF;
 const Leaf ONDOL_LEAF = {
     .dots = kDots,
     .n_dots = static_cast<int>(sizeof(kDots) / sizeof(kDots[0])),
+    .rows = Wide::kLanes,
+    .tile = kTile,
     .quantize32 = quantize32,
     .quantize256 = quantize256,
     .rms_norm = rms_norm,

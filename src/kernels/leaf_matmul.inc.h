@@ -1,18 +1,30 @@
 // Thread rule: pure functions. Part of leaf.inc.h: the quantisation of activations and the matrix
 // products.
+//
+// Weights are multiplied as panels (quant/panel.h): kLanes rows side by side, each lane the sum of
+// a row of its own, so that nothing is added across lanes. A panel is unpacked from the file's own
+// format; with one tile of columns block by block on its way through the registers, with more into
+// memory that stays in the second-level cache while all tiles pass. Both do the same arithmetic.
 
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/leaf.h"
-#include "quant/dot.h"
+#include "quant/panel.h"
 
 namespace ondol::kernels {
 namespace {
 
-using quant::Acts;
-using quant::Sum;
+using quant::ActKind;
+using quant::Panel256;
+using quant::Panel32;
+using quant::PanelFloats;
 using simd::Vec;
+using simd::Wide;
+
+/// Columns of a full tile: as many sums as leave registers free for what is multiplied.
+constexpr int kTile = Wide::kTile;
+static_assert(kTile <= kMaxTile);
 
 ONDOL_VEC float largest(const float* x, int n) {
   auto m = Vec::fzero();
@@ -20,8 +32,8 @@ ONDOL_VEC float largest(const float* x, int n) {
   return Vec::reduce_max(m);
 }
 
-/// q = x / step for 32 values; writes their two sums and returns the sum of both.
-ONDOL_VEC int quantize_values(const float* x, float inverse, int8_t* q, int16_t* sums) {
+/// q = x / step for 32 values; writes the sums of the two halves.
+ONDOL_VEC void quantize_values(const float* x, float inverse, int8_t* q, int (&sums)[2]) {
   const auto f = Vec::splat_f(inverse);
   const auto bytes =
       Vec::quantized(Vec::fmul(Vec::fload(x), f), Vec::fmul(Vec::fload(x + 8), f),
@@ -29,24 +41,32 @@ ONDOL_VEC int quantize_values(const float* x, float inverse, int8_t* q, int16_t*
   Vec::store(q, bytes);
   int32_t parts[8];
   Vec::istore(parts, Vec::dot_u8(Vec::izero(), Vec::splat(1), bytes));
-  const int lo = (parts[0] + parts[1]) + (parts[2] + parts[3]);
-  const int hi = (parts[4] + parts[5]) + (parts[6] + parts[7]);
-  sums[0] = static_cast<int16_t>(lo);
-  sums[1] = static_cast<int16_t>(hi);
-  return lo + hi;
+  sums[0] = (parts[0] + parts[1]) + (parts[2] + parts[3]);
+  sums[1] = (parts[4] + parts[5]) + (parts[6] + parts[7]);
 }
 
 /// Below this a block counts as zero: 127 / largest would no longer be a float.
 constexpr float kSmallest = 1e-36f;
 
+/// The n-th block's part of an array of a quantised row.
+template <class T>
+ONDOL_VEC T* nth(T* first, int64_t n, size_t step) {
+  return reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(first) + static_cast<size_t>(n) * step);
+}
+
 void quantize32(const float* x, int64_t n, const ActsOut& out) {
+  auto* extra = static_cast<uint8_t*>(out.extra);
   for (int64_t i = 0; i < n / 32; ++i) {
     const float m = largest(x + 32 * i, 32);
     const float step = m < kSmallest ? 0.0f : m / 127.0f;
     const float inverse = m < kSmallest ? 0.0f : 127.0f / m;
-    const int sum = quantize_values(x + 32 * i, inverse, out.q + 32 * i, out.sums + 2 * i);
-    out.scales[i] = step;
-    out.offsets[i] = step * static_cast<float>(sum);
+    int sums[2];
+    quantize_values(x + 32 * i, inverse, nth(out.q, i, out.step), sums);
+    *nth(out.scale, i, out.step) = step;
+    const int32_t lifted = -out.lift * (sums[0] + sums[1]);
+    const float offset = step * static_cast<float>(sums[0] + sums[1]);
+    std::memcpy(nth(extra, i, out.step),
+                out.lift != 0 ? static_cast<const void*>(&lifted) : &offset, 4);
   }
 }
 
@@ -54,114 +74,268 @@ void quantize256(const float* x, int64_t n, const ActsOut& out) {
   for (int64_t i = 0; i < n / 256; ++i) {
     const float m = largest(x + 256 * i, 256);
     const float inverse = m < kSmallest ? 0.0f : 127.0f / m;
-    for (int64_t j = 8 * i; j < 8 * i + 8; ++j) {
-      quantize_values(x + 32 * j, inverse, out.q + 32 * j, out.sums + 2 * j);
+    int8_t* q = nth(out.q, i, out.step);
+    auto* sums = nth(static_cast<int16_t*>(out.extra), i, out.step);
+    for (int j = 0; j < 8; ++j) {
+      int two[2];
+      quantize_values(x + 256 * i + 32 * j, inverse, q + 32 * j, two);
+      sums[2 * j] = static_cast<int16_t>(two[0]);
+      sums[2 * j + 1] = static_cast<int16_t>(two[1]);
     }
-    out.scales[i] = m < kSmallest ? 0.0f : m / 127.0f;
+    *nth(out.scale, i, out.step) = m < kSmallest ? 0.0f : m / 127.0f;
   }
 }
 
-ONDOL_VEC void put_result(const MatmulTask& t, int64_t row, int column, float value) {
-  t.out[column * t.out_stride + row] = t.bias != nullptr ? value + t.bias[row] : value;
-}
-
-template <class Dot>
-constexpr int64_t block_values() {
-  return Dot::kActs == quant::ActKind::kBlocks32 ? 32 : 256;
-}
-
-/// Asks for the cache lines of the block that is `distance` bytes further on. With one column the
-/// memory decides, and the processor's own prefetchers stop at every page.
-template <class Block>
-ONDOL_VEC void fetch_ahead(const Block& block, size_t distance) {
-  const auto* ahead = reinterpret_cast<const char*>(&block) + distance;
-#pragma GCC unroll 4
-  for (size_t line = 0; line < sizeof(Block); line += 64) __builtin_prefetch(ahead + line);
-}
-
-/// R rows times C columns of a format with blocks: each block is unpacked once.
-template <class Dot, int R, int C>
-ONDOL_VEC void block_tile(const MatmulTask& t, int64_t row, int column) {
-  using Block = typename Dot::Block;
-  const Block* weights[R];
-  for (int r = 0; r < R; ++r) {
-    weights[r] =
-        reinterpret_cast<const Block*>(t.weights + static_cast<size_t>(row + r) * t.row_bytes);
-  }
-  Sum<Vec> sums[R][C];
-  const int64_t n_blocks = t.n_values / block_values<Dot>();
-  for (int64_t i = 0; i < n_blocks; ++i) {
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      if constexpr (C == 1) fetch_ahead(weights[r][i], R * t.row_bytes);
-      const auto w = Dot::unpack(weights[r][i]);
-#pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) Dot::add(w, t.columns[column + c].acts, i, sums[r][c]);
-    }
-  }
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) put_result(t, row + r, column + c, Vec::reduce(sums[r][c].lanes));
-  }
-}
-
-/// The same for weights that are floats; the last values of a row fill a vector up with zeros.
-template <class Dot, int R, int C>
-ONDOL_VEC void float_tile(const MatmulTask& t, int64_t row, int column) {
-  const uint8_t* weights[R];
-  for (int r = 0; r < R; ++r) weights[r] = t.weights + static_cast<size_t>(row + r) * t.row_bytes;
-  Vec::F32 sums[R][C];
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) sums[r][c] = Vec::fzero();
-  }
-  int64_t i = 0;
-  for (; i + 8 <= t.n_values; i += 8) {
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const auto w = Dot::load(weights[r] + i * Dot::kBytes);
-#pragma GCC unroll 8
-      for (int c = 0; c < C; ++c)
-        sums[r][c] = Vec::fma(w, Vec::fload(t.columns[column + c].x + i), sums[r][c]);
-    }
-  }
-  const int left = static_cast<int>(t.n_values - i);
-  for (int r = 0; r < R; ++r) {
-    uint8_t last[32] = {};
-    std::memcpy(last, weights[r] + i * Dot::kBytes, static_cast<size_t>(left) * Dot::kBytes);
+/// total[c] += scale * (codes . x[c]) for 4 * kSteps values, the scale 1 where kScaled is false.
+template <class Format, int kSteps, bool kScaled, int C, class X>
+ONDOL_VEC void add_products(const Wide::I32* codes, Wide::I32 scale, X x, Wide::I32 (&total)[C]) {
+  constexpr int kMax = Format::kMax;
+  constexpr int kFit = Wide::kSteps<kMax> < kSteps ? Wide::kSteps<kMax> : kSteps;
+  quant::unrolled<(kSteps + kFit - 1) / kFit>([&](auto group) {
+    constexpr int kFirst = decltype(group)::value * kFit;
+    constexpr int kEnd = kFirst + kFit < kSteps ? kFirst + kFit : kSteps;
+    Wide::Part parts[C];
     for (int c = 0; c < C; ++c) {
-      auto sum = sums[r][c];
-      if (left != 0)
-        sum = Vec::fma(Dot::load(last), Vec::fload_n(t.columns[column + c].x + i, left), sum);
-      put_result(t, row + r, column + c, Vec::reduce(sum));
+      // Where parts are int32 and not scaled, they go on from the total.
+      parts[c] = Wide::kWholeParts && !kScaled ? total[c] : Wide::part_zero<kMax>();
+    }
+    quant::unrolled<kEnd - kFirst>([&](auto step) {
+      constexpr int t = kFirst + decltype(step)::value;
+      for (int c = 0; c < C; ++c) parts[c] = Wide::part_add<kMax>(parts[c], codes[t], x(c) + 4 * t);
+    });
+    for (int c = 0; c < C; ++c) {
+      if constexpr (kScaled) {
+        total[c] = Wide::widen_scaled<kMax>(total[c], parts[c], scale);
+      } else {
+        total[c] = Wide::kWholeParts ? parts[c] : Wide::widen<kMax>(total[c], parts[c]);
+      }
+    }
+  });
+}
+
+template <class Format, int C>
+ONDOL_VEC void add_block(const Panel32<Wide>& w, const Acts32<C>& x, Wide::F32 (&sums)[C]) {
+  Wide::I32 total[C];
+  for (int c = 0; c < C; ++c)
+    total[c] = Format::kLift != 0 ? Wide::splat32(x.extra[c]) : Wide::izero();
+  add_products<Format, 8, false>(w.codes, Wide::izero(), [&](int c) { return x.q[c]; }, total);
+  for (int c = 0; c < C; ++c) {
+    const auto factor = Wide::fmul(w.d, Wide::splat_f(x.scale[c]));
+    sums[c] = Wide::fma(Wide::to_f32(total[c]), factor, sums[c]);
+    if constexpr (Format::kOffset) {
+      const auto offset = Wide::splat_f(__builtin_bit_cast(float, x.extra[c]));
+      sums[c] = Wide::fma(w.m, offset, sums[c]);
     }
   }
 }
 
-template <class Dot, int R, int C>
-ONDOL_VEC void tile(const MatmulTask& t, int64_t row, int column) {
-  if constexpr (Dot::kActs == quant::ActKind::kFloat) {
-    float_tile<Dot, R, C>(t, row, column);
+template <class Format, int C>
+ONDOL_VEC void add_block(const Panel256<Wide>& w, const Acts256<C>& x, Wide::F32 (&sums)[C]) {
+  using quant::Pairs;
+  constexpr int kSub = Format::kSub;
+  Wide::I32 total[C];
+  Wide::I32 pairs[C];
+  for (int c = 0; c < C; ++c) total[c] = pairs[c] = Wide::izero();
+  for (int j = 0; j < 256 / kSub; ++j) {
+    add_products<Format, kSub / 4, true>(
+        w.codes + j * (kSub / 4), w.scales[j], [&](int c) { return x.q[c] + kSub * j; }, total);
+  }
+  if constexpr (Format::kPairs != Pairs::kNone) {
+    for (int p = 0; p < 8; ++p) {
+      for (int c = 0; c < C; ++c) pairs[c] = Wide::dot_i16(pairs[c], w.pairs[p], x.sums[c] + 2 * p);
+    }
+  }
+  for (int c = 0; c < C; ++c) {
+    if constexpr (Format::kPairs == Pairs::kLift) total[c] = Wide::add32(total[c], pairs[c]);
+    const auto scale = Wide::splat_f(x.scale[c]);
+    sums[c] = Wide::fma(Wide::to_f32(total[c]), Wide::fmul(w.d, scale), sums[c]);
+    if constexpr (Format::kPairs == Pairs::kMins) {
+      const auto below = Wide::fmul(Wide::to_f32(pairs[c]), Wide::fmul(w.dmin, scale));
+      sums[c] = Wide::fsub(sums[c], below);
+    }
+  }
+}
+
+template <class Format, int C, int N>
+ONDOL_VEC void add_block(const PanelFloats<Wide, N>& w, const float* x, Wide::F32 (&sums)[C]) {
+  for (int i = 0; i < N; ++i) {
+    for (int c = 0; c < C; ++c)
+      sums[c] = Wide::fma(w.values[i], Wide::splat_f(x[i * C + c]), sums[c]);
+  }
+}
+
+/// What the three kinds of panels differ in: the activations of block i, and where it lies in a
+/// row.
+template <class Out>
+struct KindOf;
+template <>
+struct KindOf<Panel32<Wide>> {
+  static constexpr ActKind kActs = ActKind::kBlocks32;
+  static constexpr int kValues = 32;
+  template <int C>
+  ONDOL_VEC const auto& acts(const uint8_t* tile, int64_t i) {
+    return reinterpret_cast<const Acts32<C>*>(tile)[i];
+  }
+};
+template <>
+struct KindOf<Panel256<Wide>> {
+  static constexpr ActKind kActs = ActKind::kBlocks256;
+  static constexpr int kValues = 256;
+  template <int C>
+  ONDOL_VEC const auto& acts(const uint8_t* tile, int64_t i) {
+    return reinterpret_cast<const Acts256<C>*>(tile)[i];
+  }
+};
+template <int N>
+struct KindOf<PanelFloats<Wide, N>> {
+  static constexpr ActKind kActs = ActKind::kFloat;
+  static constexpr int kValues = N;
+  template <int C>
+  ONDOL_VEC const float* acts(const uint8_t* tile, int64_t i) {
+    return reinterpret_cast<const float*>(tile) + i * N * C;
+  }
+};
+
+template <class Format>
+constexpr size_t block_bytes() {
+  if constexpr (KindOf<typename Format::Out>::kActs == ActKind::kFloat)
+    return 16;
+  else
+    return sizeof(typename Format::Block);
+}
+
+template <class Format>
+constexpr int64_t n_blocks(const MatmulTask& t) {
+  constexpr int kValues = KindOf<typename Format::Out>::kValues;
+  return (t.n_values + kValues - 1) / kValues;
+}
+
+/// Block i of the rows from `row` on. Rows beyond the last repeat it, and bytes beyond a row's end
+/// are zero, from a copy: nothing outside the task is read.
+template <class Format>
+ONDOL_VEC void unpack_block(const MatmulTask& t, int64_t row, int64_t i,
+                            typename Format::Out& panel) {
+  constexpr size_t kBytes = block_bytes<Format>();
+  const uint8_t* rows = t.weights + static_cast<size_t>(row) * t.row_bytes;
+  const size_t offset = static_cast<size_t>(i) * kBytes;
+  if (row + Wide::kLanes <= t.n_rows && offset + kBytes <= t.row_bytes) [[likely]] {
+    Format::unpack(rows + offset, t.row_bytes, panel);
+    return;
+  }
+  uint8_t copy[Wide::kLanes][kBytes] = {};
+  const size_t size = offset + kBytes <= t.row_bytes ? kBytes : t.row_bytes - offset;
+  for (int r = 0; r < Wide::kLanes; ++r) {
+    const int64_t there = row + r < t.n_rows ? r : t.n_rows - 1 - row;
+    std::memcpy(copy[r], rows + static_cast<size_t>(there) * t.row_bytes + offset, size);
+  }
+  Format::unpack(copy[0], kBytes, panel);
+}
+
+/// Asks for the cache lines of the next panel that lie where block i of this one does: the memory
+/// decides here, and the processor's own prefetchers stop at every page.
+template <class Format>
+ONDOL_VEC void fetch_ahead(const MatmulTask& t, int64_t row, int64_t i) {
+  constexpr size_t kBytes = Wide::kLanes * block_bytes<Format>();
+  const uint8_t* ahead = t.weights + static_cast<size_t>(row + Wide::kLanes) * t.row_bytes +
+                         static_cast<size_t>(i) * kBytes;
+  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line);
+}
+
+template <int C>
+ONDOL_VEC void put_results(const MatmulTask& t, int64_t row, int column, Wide::F32 (&sums)[C]) {
+  const auto n = static_cast<int>(t.n_rows - row < Wide::kLanes ? t.n_rows - row : Wide::kLanes);
+  for (int c = 0; c < C && column + c < t.n_columns; ++c) {
+    auto value = sums[c];
+    if (t.bias != nullptr) value = Wide::fadd(value, Wide::fload_n(t.bias + row, n));
+    float* out = t.out + (column + c) * t.out_stride + row;
+    n == Wide::kLanes ? Wide::fstore(out, value) : Wide::fstore_n(out, value, n);
+  }
+}
+
+/// kLanes rows times one tile that holds all columns: the weights are read once, from where they
+/// lie.
+template <class Format, int C>
+void direct(const MatmulTask& t, int64_t row) {
+  using Kind = KindOf<typename Format::Out>;
+  Wide::F32 sums[C];
+  for (int c = 0; c < C; ++c) sums[c] = Wide::fzero();
+  const int64_t n = n_blocks<Format>(t);
+  for (int64_t i = 0; i < n; ++i) {
+    typename Format::Out panel;
+    fetch_ahead<Format>(t, row, i);
+    unpack_block<Format>(t, row, i, panel);
+    add_block<Format>(panel, Kind::template acts<C>(t.acts, i), sums);
+  }
+  put_results(t, row, 0, sums);
+}
+
+/// The same from unpacked panels, for the tile that begins with `column`.
+template <class Format, int C>
+void unpacked(const MatmulTask& t, int64_t row, int column, const typename Format::Out* panels) {
+  using Kind = KindOf<typename Format::Out>;
+  const uint8_t* tile = t.acts + static_cast<size_t>(column / kTile) * t.tile_bytes;
+  Wide::F32 sums[C];
+  for (int c = 0; c < C; ++c) sums[c] = Wide::fzero();
+  const int64_t n = n_blocks<Format>(t);
+  for (int64_t i = 0; i < n; ++i) {
+    add_block<Format>(panels[i], Kind::template acts<C>(tile, i), sums);
+  }
+  put_results(t, row, column, sums);
+}
+
+template <class Format>
+void unpack_panel(const MatmulTask& t, int64_t row, typename Format::Out* panels) {
+  const int64_t n = n_blocks<Format>(t);
+  for (int64_t i = 0; i < n; ++i) {
+    fetch_ahead<Format>(t, row, i);
+    unpack_block<Format>(t, row, i, panels[i]);
+  }
+}
+
+/// f(Index<C>) of the narrowest tile that holds `columns`.
+template <int C = 1, class F>
+ONDOL_VEC void with_width(int columns, F f) {
+  if constexpr (C == kTile) {
+    f(quant::Index<C>{});
   } else {
-    block_tile<Dot, R, C>(t, row, column);
+    columns <= C ? f(quant::Index<C>{}) : with_width<2 * C>(columns, f);
   }
 }
 
-/// All rows of the task times C columns, R rows at a time.
-template <class Dot, int R, int C>
-void all_rows(const MatmulTask& t, int column) {
-  int64_t row = 0;
-  for (; row + R <= t.n_rows; row += R) tile<Dot, R, C>(t, row, column);
-  if constexpr (R > 1) {
-    for (; row < t.n_rows; ++row) tile<Dot, 1, C>(t, row, column);
-  }
-}
-
-template <class Dot>
+template <class Format>
 void matmul(const MatmulTask& t) {
-  int column = 0;
-  for (; column + 8 <= t.n_columns; column += 8) all_rows<Dot, 1, 8>(t, column);
-  for (; column + 4 <= t.n_columns; column += 4) all_rows<Dot, 1, 4>(t, column);
-  for (; column + 2 <= t.n_columns; column += 2) all_rows<Dot, 2, 2>(t, column);
-  for (; column < t.n_columns; ++column) all_rows<Dot, 4, 1>(t, column);
+  using Out = typename Format::Out;
+  if (t.n_columns <= kTile) {
+    with_width(t.n_columns, [&](auto width) {
+      for (int64_t row = 0; row < t.n_rows; row += Wide::kLanes)
+        direct<Format, decltype(width)::value>(t, row);
+    });
+    return;
+  }
+  auto* panels = reinterpret_cast<Out*>(t.scratch);
+  const int64_t n = n_blocks<Format>(t);
+  const auto fit = static_cast<int64_t>(t.scratch_bytes / sizeof(Out)) / n * Wide::kLanes;
+  for (int64_t first = 0; first < t.n_rows; first += fit) {
+    const int64_t end = first + fit < t.n_rows ? first + fit : t.n_rows;
+    for (int64_t row = first; row < end; row += Wide::kLanes)
+      unpack_panel<Format>(t, row, panels + (row - first) / Wide::kLanes * n);
+    for (int column = 0; column < t.n_columns; column += kTile) {
+      with_width(t.n_columns - column, [&](auto width) {
+        for (int64_t row = first; row < end; row += Wide::kLanes) {
+          unpacked<Format, decltype(width)::value>(t, row, column,
+                                                   panels + (row - first) / Wide::kLanes * n);
+        }
+      });
+    }
+  }
+}
+
+template <class Format>
+constexpr LeafDot entry(const char* name) {
+  using Kind = KindOf<typename Format::Out>;
+  int lift = 0;
+  if constexpr (Kind::kActs == ActKind::kBlocks32) lift = Format::kLift;
+  return {name, Kind::kActs, lift, Kind::kValues, sizeof(typename Format::Out), matmul<Format>};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The matrix products of every format and instruction set: against double, and bit for bit against
 // themselves whatever comes beside a row.
 #include <algorithm>
+#include <bit>
 
 #include "kernels/testing.h"
 
@@ -29,20 +30,46 @@ Weights random_weights(Random& random, const char* name, int64_t rows, int64_t c
   return w;
 }
 
+/// A row quantised by a leaf, as a tile of one.
+struct Quantised {
+  std::vector<int8_t> q;
+  std::vector<float> scales;
+  std::vector<int32_t> extra;  ///< blocks of 32
+  std::vector<int16_t> sums;   ///< blocks of 256
+};
+
+Quantised quantised(const Leaf& leaf, quant::ActKind kind, int lift, const float* x, int n) {
+  Quantised out;
+  if (kind == quant::ActKind::kBlocks32) {
+    std::vector<Acts32<1>> blocks(static_cast<size_t>(n) / 32);
+    Acts32<1>& first = blocks[0];
+    leaf.quantize32(x, n, {first.q[0], first.scale, first.extra, sizeof first, lift});
+    for (const auto& b : blocks) {
+      out.q.insert(out.q.end(), b.q[0], b.q[0] + 32);
+      out.scales.push_back(b.scale[0]);
+      out.extra.push_back(b.extra[0]);
+    }
+    return out;
+  }
+  std::vector<Acts256<1>> blocks(static_cast<size_t>(n) / 256);
+  Acts256<1>& first = blocks[0];
+  leaf.quantize256(x, n, {first.q[0], first.scale, first.sums[0], sizeof first, 0});
+  for (const auto& b : blocks) {
+    out.q.insert(out.q.end(), b.q[0], b.q[0] + 256);
+    out.scales.push_back(b.scale[0]);
+    out.sums.insert(out.sums.end(), b.sums[0], b.sums[0] + 16);
+  }
+  return out;
+}
+
 /// What the kernels see of an input row, from the reference's quantisation.
 std::vector<float> seen(quant::ActKind kind, const float* x, int n) {
   if (kind == quant::ActKind::kFloat) return {x, x + n};
   const auto size = static_cast<size_t>(n);
-  std::vector<int8_t> q(size);
-  std::vector<float> scales(size / 32);
-  std::vector<int16_t> sums(size / 16);
-  std::vector<float> offsets(size / 32);
-  const Leaf& leaf = *find_leaf(simd::Isa::kScalar);
-  const ActsOut out{q.data(), scales.data(), sums.data(), offsets.data()};
-  const bool small = kind == quant::ActKind::kBlocks32;
-  (small ? leaf.quantize32 : leaf.quantize256)(x, n, out);
+  const size_t group = kind == quant::ActKind::kBlocks32 ? 32 : 256;
+  const Quantised in = quantised(*find_leaf(simd::Isa::kScalar), kind, 1, x, n);
   std::vector<float> values(size);
-  for (size_t i = 0; i < size; ++i) values[i] = scales[i / (small ? 32 : 256)] * q[i];
+  for (size_t i = 0; i < size; ++i) values[i] = in.scales[i / group] * in.q[i];
   return values;
 }
 
@@ -87,32 +114,60 @@ TEST_P(MatmulTest, EveryFormatAgainstDouble) {
 
 TEST_P(MatmulTest, QuantisationIsTheReferences) {
   Random random(12);
-  const Leaf& reference = *find_leaf(simd::Isa::kScalar);
   std::vector<float> x = random.vector(1024, 3.0f);
   std::fill(x.begin() + 256, x.begin() + 512, 0.0f);
   x[600] = 1e-40f;
   x[700] = 1e30f;
-  for (const bool small : {true, false}) {
-    std::vector<int8_t> q[2];
-    std::vector<float> scales[2], offsets[2];
-    std::vector<int16_t> sums[2];
-    for (const int i : {0, 1}) {
-      q[i].resize(1024);
-      scales[i].resize(32);
-      offsets[i].resize(32);
-      sums[i].resize(64);
-      const Leaf& own = i == 0 ? reference : leaf();
-      const ActsOut out{q[i].data(), scales[i].data(), sums[i].data(), offsets[i].data()};
-      (small ? own.quantize32 : own.quantize256)(x.data(), 1024, out);
-    }
-    EXPECT_EQ(q[0], q[1]);
-    EXPECT_EQ(scales[0], scales[1]);
-    EXPECT_EQ(sums[0], sums[1]);
-    EXPECT_EQ(offsets[0], offsets[1]);
-    for (size_t i = 0; i < 64; ++i) {
+  for (const int lift : {0, 8, 128}) {
+    const auto kind = quant::ActKind::kBlocks32;
+    const Quantised expected =
+        quantised(*find_leaf(simd::Isa::kScalar), kind, lift, x.data(), 1024);
+    const Quantised own = quantised(leaf(), kind, lift, x.data(), 1024);
+    EXPECT_EQ(own.q, expected.q);
+    EXPECT_EQ(own.scales, expected.scales);
+    EXPECT_EQ(own.extra, expected.extra);
+    for (size_t i = 0; i < 32; ++i) {
       int sum = 0;
-      for (size_t j = 16 * i; j < 16 * i + 16; ++j) sum += q[1][j];
-      ASSERT_EQ(sums[1][i], sum);
+      for (size_t j = 32 * i; j < 32 * i + 32; ++j) sum += own.q[j];
+      const float offset = own.scales[i] * static_cast<float>(sum);
+      ASSERT_EQ(own.extra[i], lift != 0 ? -lift * sum : std::bit_cast<int32_t>(offset));
+    }
+  }
+  const auto kind = quant::ActKind::kBlocks256;
+  const Quantised expected = quantised(*find_leaf(simd::Isa::kScalar), kind, 0, x.data(), 1024);
+  const Quantised own = quantised(leaf(), kind, 0, x.data(), 1024);
+  EXPECT_EQ(own.q, expected.q);
+  EXPECT_EQ(own.scales, expected.scales);
+  EXPECT_EQ(own.sums, expected.sums);
+  for (size_t i = 0; i < 64; ++i) {
+    int sum = 0;
+    for (size_t j = 16 * i; j < 16 * i + 16; ++j) sum += own.q[j];
+    ASSERT_EQ(own.sums[i], sum);
+  }
+}
+
+/// Lanes are rows and block sums are whole numbers, so all instruction sets do the same arithmetic.
+TEST_P(MatmulTest, BitsAreTheReferences) {
+  ThreadTeam team(1);
+  const auto ops = make_cpu_ops(GetParam(), team);
+  ThreadTeam alone(1);
+  const auto reference = make_cpu_ops(simd::Isa::kScalar, alone);
+  Random random(15);
+  for (int d = 0; d < leaf().n_dots; ++d) {
+    const char* name = leaf().dots[d].format;
+    for (const int rows : {1, 15, 16, 37}) {
+      const Weights w =
+          random_weights(random, name, rows, columns_of(*quant::find_format(name), 3));
+      for (const int columns : {1, 3, 8, 13}) {
+        Table x = random.table(columns, static_cast<int>(w.matrix.cols), 3.0f);
+        Table own(columns, rows);
+        Table expected(columns, rows);
+        const MatmulJob own_job{own.rows(), w.matrix, nullptr};
+        const MatmulJob expected_job{expected.rows(), w.matrix, nullptr};
+        ops->matmul({&own_job, 1}, x.rows());
+        reference->matmul({&expected_job, 1}, x.rows());
+        ASSERT_TRUE(same_bits(own, expected)) << name << " " << rows << " x " << columns;
+      }
     }
   }
 }

@@ -27,10 +27,13 @@ class PagePool {
   Result<PageId> allocate();
   void retain(PageId page);   ///< one holder more
   void release(PageId page);  ///< one holder less; without holders it is free
+  /// Sequences that hold a page.
   uint32_t holders(PageId page) const { return holders_[page]; }
+  /// Pages that nobody holds, and all pages.
   uint32_t n_free() const { return static_cast<uint32_t>(free_.size()); }
   uint32_t n_pages() const { return static_cast<uint32_t>(holders_.size()); }
 
+  /// Where page 0 begins; page i is i * page_bytes() behind it.
   std::byte* base() const { return base_; }
   size_t page_bytes() const { return page_bytes_; }
 

@@ -27,6 +27,7 @@ struct Step {
 
 /// Floats that the buffers of a Step and the last rows take.
 size_t step_floats(const Config& config, int n_rows, int n_logits);
+/// A step over `batch` whose buffers are taken from `workspace`, with room for n_logits last rows.
 Step make_step(const Config& config, kernels::Ops& ops, const Batch& batch, const KvView& kv,
                Workspace& workspace, int n_logits);
 
@@ -44,6 +45,7 @@ struct Attention {
   Vector q_norm;           // [head_dim_k] or none
   Vector k_norm;           // [head_dim_k] or none
 
+  /// The tensors of layer `layer`; what is missing or misshapen is noted in `weights`.
   static Attention load(Weights& weights, const Config& config, int layer);
   /// step.h -> step.h
   void forward(Step& step, const Config& config, int layer, const kernels::RopeParams& rope,
@@ -56,6 +58,7 @@ struct FeedForward {
   kernels::Matrix up;    // [n_ff, n_embd]
   kernels::Matrix down;  // [n_embd, n_ff]
 
+  /// The tensors of layer `layer`, as Attention::load.
   static FeedForward load(Weights& weights, const Config& config, int layer);
   void forward_silu(Step& step) const;  ///< step.h -> step.h, SwiGLU
   void forward_gelu(Step& step) const;  ///< step.h -> step.h, GeGLU
@@ -67,7 +70,9 @@ struct Ends {
   Vector output_norm;          // [n_embd]
   kernels::Matrix output;  // [n_vocab, n_embd], the embedding table where the file has none (tied)
 
+  /// The tensors around the layers, as Attention::load.
   static Ends load(Weights& weights, const Config& config);
+  /// batch.tokens -> step.x, one row of the table each.
   void embed(Step& step) const;
   /// Logits of batch.logit_rows.
   void logits(Step& step, const Config& config, Workspace& workspace, kernels::Rows out) const;

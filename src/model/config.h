@@ -20,17 +20,23 @@ class KeyReader {
 
   /// A whole number in [low, high]; an error names the key, its value and the range.
   int64_t integer(std::string_view key, int64_t low, int64_t high);
+  /// The same where the key is there, else `fallback`, which is not checked.
   int64_t integer(std::string_view key, int64_t low, int64_t high, int64_t fallback);
   /// A finite number greater than zero.
   float positive(std::string_view key);
+  /// The same where the key is there, else `fallback`.
   float positive(std::string_view key, float fallback);
+  /// A string, or `fallback` where the key is missing.
   std::string_view text(std::string_view key, std::string_view fallback);
 
+  /// Whether the file has the key, whatever its type.
   bool has(std::string_view key) const { return file_.find(prefix_ + std::string(key)) != nullptr; }
   /// Records an error about `key` unless there is one already.
   void reject(std::string_view key, std::string_view why);
+  /// The first error, if any.
   Result<void> status() const { return status_; }
   const gguf::File& file() const { return file_; }
+  /// The key with its architecture in front.
   std::string full(std::string_view key) const { return prefix_ + std::string(key); }
 
  private:
@@ -57,6 +63,7 @@ struct Config {
   float rms_eps = 0;
   kernels::RopeParams rope;
 
+  /// Widths of a row of queries, keys, values and attention output.
   int q_width() const { return n_head * head_dim_k; }
   int k_width() const { return n_head_kv * head_dim_k; }
   int v_width() const { return n_head_kv * head_dim_v; }

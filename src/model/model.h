@@ -51,6 +51,7 @@ class Workspace {
   size_t used_ = 0;
 };
 
+/// A model of a supported architecture, its weights mapped from the file.
 class Model {
  public:
   virtual ~Model() = default;
@@ -65,7 +66,9 @@ class Model {
   virtual void forward(kernels::Ops& ops, const Batch& batch, const KvView& kv,
                        Workspace& workspace, kernels::Rows logits) const = 0;
 
+  /// The hyperparameters, as checked on loading.
   virtual const Config& config() const = 0;
+  /// The layers of the cache that forward() writes and reads.
   virtual const CacheSpec& cache() const = 0;
   /// Floats of workspace that a pass over n_rows takes.
   virtual size_t workspace_floats(int n_rows, int n_logits) const = 0;
@@ -78,6 +81,7 @@ struct Architecture {
   std::string_view name;
   Result<std::unique_ptr<const Model>> (*load)(const gguf::File&);
 };
+/// Every architecture that Model::load knows.
 std::span<const Architecture> architectures();
 
 }  // namespace ondol::model

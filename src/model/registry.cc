@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "gguf/text.h"
 #include "model/gemma3.h"
 #include "model/llama.h"
 #include "model/model.h"
@@ -29,8 +30,8 @@ Result<std::unique_ptr<const Model>> Model::load(const gguf::File& file) {
     if (known.name == *arch) return known.load(file);
     names.push_back(known.name);
   }
-  return refused(fmt::format("the architecture '{}' is not supported; supported are {}", *arch,
-                             fmt::join(names, ", ")));
+  return refused(fmt::format("the architecture '{}' is not supported; supported are {}",
+                             gguf::printable(*arch), fmt::join(names, ", ")));
 }
 
 }  // namespace ondol::model

@@ -24,11 +24,14 @@ class Weights {
 
   /// A matrix of `rows` rows of `cols` values; an error names it, its shape and the shape needed.
   kernels::Matrix matrix(const std::string& name, int64_t rows, int64_t cols);
+  /// The same, or an empty one where the file has no such tensor.
   kernels::Matrix matrix_or_none(const std::string& name, int64_t rows, int64_t cols);
   /// A vector of n values.
   Vector vector(const std::string& name, int64_t n);
+  /// The same, or nullptr where the file has no such tensor.
   Vector vector_or_none(const std::string& name, int64_t n);
 
+  /// The first error, if any.
   Result<void> status() const { return status_; }
   /// Keeps converted vectors alive; the model owns it after loading.
   std::vector<std::unique_ptr<float[]>> take_owned() { return std::move(owned_); }

@@ -1,15 +1,15 @@
 // Thread rule: pure functions.
 //
 // F32, F16, BF16: no blocks, each element is a number by itself. In products the activations stay
-// floats too; `load` gives 8 weights, which lie kBytes apart.
+// floats too.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "quant/dot.h"
 #include "quant/half.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -22,10 +22,13 @@ inline void dequantize(const BlockF32& block, float* out) { *out = block.value; 
 inline void quantize(const float* values, BlockF32& block) { block.value = *values; }
 
 template <class V>
-struct DotF32 {
-  static constexpr ActKind kActs = ActKind::kFloat;
-  static constexpr int kBytes = 4;
-  ONDOL_VEC typename V::F32 load(const uint8_t* p) { return V::load_f32(p); }
+struct PanelF32 {
+  using Out = PanelFloats<V, 4>;
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    typename V::I32 bits[4];
+    V::load_rows(rows, stride, bits);
+    for (int t = 0; t < 4; ++t) out.values[t] = V::as_f32(bits[t]);
+  }
 };
 
 /// IEEE binary16. A finite value beyond its range becomes the largest finite one.
@@ -40,10 +43,16 @@ inline void quantize(const float* values, BlockF16& block) {
 }
 
 template <class V>
-struct DotF16 {
-  static constexpr ActKind kActs = ActKind::kFloat;
-  static constexpr int kBytes = 2;
-  ONDOL_VEC typename V::F32 load(const uint8_t* p) { return V::load_f16(p); }
+struct PanelF16 {
+  using Out = PanelFloats<V, 8>;
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    typename V::I32 pairs[4];
+    V::load_rows(rows, stride, pairs);
+    for (int t = 0; t < 4; ++t) {
+      out.values[2 * t] = V::halves(pairs[t]);
+      out.values[2 * t + 1] = V::high_halves(pairs[t]);
+    }
+  }
 };
 
 /// bfloat16: the upper half of a binary32.
@@ -55,10 +64,16 @@ inline void dequantize(const BlockBF16& block, float* out) { *out = bhalf_to_flo
 inline void quantize(const float* values, BlockBF16& block) { block.value = f32_to_bf16(*values); }
 
 template <class V>
-struct DotBF16 {
-  static constexpr ActKind kActs = ActKind::kFloat;
-  static constexpr int kBytes = 2;
-  ONDOL_VEC typename V::F32 load(const uint8_t* p) { return V::load_bf16(p); }
+struct PanelBF16 {
+  using Out = PanelFloats<V, 8>;
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    typename V::I32 pairs[4];
+    V::load_rows(rows, stride, pairs);
+    for (int t = 0; t < 4; ++t) {
+      out.values[2 * t] = V::as_f32(V::template shl<16>(pairs[t]));
+      out.values[2 * t + 1] = V::as_f32(V::and_(pairs[t], V::splat32(-65536)));
+    }
+  }
 };
 
 }  // namespace ondol::quant

@@ -1,10 +1,11 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
 #include "quant/iq4_levels.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -21,21 +22,17 @@ void dequantize(const BlockIQ4_NL& block, float* out);
 void quantize(const float* values, BlockIQ4_NL& block);
 
 template <class V>
-struct DotIQ4_NL {
+struct PanelIQ4_NL {
   using Block = BlockIQ4_NL;
-  static constexpr ActKind kActs = ActKind::kBlocks32;
-  struct Weights {
-    typename V::Bytes q;
-    typename V::F32 d;
-  };
+  using Out = Panel32<V>;
+  static constexpr int kMax = simd::kSigned;
+  static constexpr int kLift = V::kSignedLift;
+  static constexpr bool kOffset = false;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    return {V::lookup(kIq4Levels, V::nibbles(block.quants)), V::splat_f16(block.d)};
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const auto dot = V::dot_i8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_scaled(sum, dot, w.d, x.scales[i]);
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
+    for (auto& code : out.codes) code = V::signed_codes(V::lookup(kIq4Levels, code));
+    out.d = V::halves(V::load_u16(rows, stride));
   }
 };
 

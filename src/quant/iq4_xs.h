@@ -1,10 +1,11 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
 #include "quant/iq4_levels.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -27,55 +28,28 @@ void dequantize(const BlockIQ4_XS& block, float* out);
 void quantize(const float* values, BlockIQ4_XS& block);
 
 template <class V>
-struct DotIQ4_XS {
+struct PanelIQ4_XS {
   using Block = BlockIQ4_XS;
-  static constexpr ActKind kActs = ActKind::kBlocks256;
-  struct Weights {
-    typename V::Bytes q[8];
-    typename V::Factors scales;
-    typename V::F32 d;
-  };
+  using Out = Panel256<V>;
+  static constexpr int kMax = simd::kSigned;
+  static constexpr int kSub = 32;
+  static constexpr Pairs kPairs = V::kSignedLift == 0 ? Pairs::kNone : Pairs::kLift;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    Weights w;
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      w.q[j] = V::lookup(kIq4Levels, V::nibbles(block.quants + 16 * j));
-    }
-    w.scales = V::factors(unpack_scales(block));
-    w.d = V::splat_f16(block.d);
-    return w;
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const int8_t* q = x.q + 256 * i;
-    auto dot = V::izero();
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      dot = V::dot_i8_scaled(dot, w.q[j], V::load(q + 32 * j), V::pick(w.scales, j, j));
-    }
-    add_scaled(sum, dot, w.d, x.scales[i]);
-  }
-
- private:
-  /// scale[j] - 32 as 8 int8 in a register.
-  ONDOL_VEC uint64_t unpack_scales(const Block& block) {
-    uint32_t low_packed;
-    uint16_t high_packed;
-    __builtin_memcpy(&low_packed, block.scales_low, 4);
-    __builtin_memcpy(&high_packed, block.scales_high, 2);
-    // Each step halves the width of the fields and doubles their distance.
-    uint64_t low = low_packed;
-    low = (low | (low << 16)) & 0x0000ffff0000ffff;
-    low = (low | (low << 8)) & 0x00ff00ff00ff00ff;
-    low = (low | (low << 4)) & 0x0f0f0f0f0f0f0f0f;
-    uint64_t high = high_packed;
-    high = (high | (high << 24)) & 0x000000ff000000ff;
-    high = (high | (high << 12)) & 0x000f000f000f000f;
-    high = (high | (high << 6)) & 0x0303030303030303;
-    // Less 32 in each byte: the top bit is set first, so that no byte borrows from the next.
-    const uint64_t scales = low | (high << 4) | 0x8080808080808080;
-    return (scales - 0x2020202020202020) ^ 0x8080808080808080;
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    const auto start = V::load_u32(rows, stride);
+    const auto low = V::load_u32(rows + offsetof(Block, scales_low), stride);
+    out.d = V::halves(start);
+    unrolled<8>([&](auto sub) {
+      constexpr int j = decltype(sub)::value;
+      auto* codes = out.codes + 8 * j;
+      nibbles<V>(rows + offsetof(Block, quants) + 16 * j, stride, codes);
+      for (int t = 0; t < 8; ++t) codes[t] = V::signed_codes(V::lookup(kIq4Levels, codes[t]));
+      const auto high_bits = V::and_(V::template shr<16 + 2 * j>(start), V::splat32(3));
+      const auto low_bits = V::and_(V::template shr<4 * j>(low), V::splat32(15));
+      const auto scale = V::sub32(V::or_(low_bits, V::template shl<4>(high_bits)), V::splat32(32));
+      out.scales[j] = V::scale(scale);
+      out.pairs[j] = lifted_pair<V, V::kSignedLift>(scale, scale);
+    });
   }
 };
 

@@ -1,7 +1,10 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -14,7 +17,7 @@ struct KScales {
   uint8_t packed[12];
 
   /// Scale j and minimum j in byte j.
-  [[gnu::always_inline]] inline void unpack(uint64_t& scale, uint64_t& min) const {
+  void unpack(uint64_t& scale, uint64_t& min) const {
     uint32_t a, b, c;
     __builtin_memcpy(&a, packed, 4);
     __builtin_memcpy(&b, packed + 4, 4);
@@ -33,5 +36,26 @@ struct KScales {
     }
   }
 };
+
+/// d, dmin, scales and minima of kLanes rows: the sixteen bytes that Q4_K and Q5_K begin with.
+template <class V>
+ONDOL_VEC void unpack_k_header(const uint8_t* rows, size_t stride, Panel256<V>& out) {
+  typename V::I32 head[4];
+  V::load_rows(rows, stride, head);
+  out.d = V::halves(head[0]);
+  out.dmin = V::high_halves(head[0]);
+  const typename V::I32 scales[2] = {
+      bits<V, 0, 63>(head[1]),
+      V::or_(bits<V, 0, 15>(head[3]), V::template shl<4>(bits<V, 6, 3>(head[1])))};
+  const typename V::I32 mins[2] = {
+      bits<V, 0, 63>(head[2]),
+      V::or_(bits<V, 4, 15>(head[3]), V::template shl<4>(bits<V, 6, 3>(head[2])))};
+  unrolled<8>([&](auto sub) {
+    constexpr int j = decltype(sub)::value;
+    out.scales[j] = V::scale(byte<V, j % 4>(scales[j / 4]));
+    const auto min = byte<V, j % 4>(mins[j / 4]);
+    out.pairs[j] = pair_of<V>(min, min);
+  });
+}
 
 }  // namespace ondol::quant

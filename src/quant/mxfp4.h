@@ -1,9 +1,10 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -26,24 +27,22 @@ void dequantize(const BlockMXFP4& block, float* out);
 void quantize(const float* values, BlockMXFP4& block);
 
 template <class V>
-struct DotMXFP4 {
+struct PanelMXFP4 {
   using Block = BlockMXFP4;
-  static constexpr ActKind kActs = ActKind::kBlocks32;
-  struct Weights {
-    typename V::Bytes q;
-    typename V::F32 d;
-  };
+  using Out = Panel32<V>;
+  // Lifted by 12 the numbers are unsigned, which multiplies faster.
+  static constexpr int kMax = 24;
+  static constexpr int kLift = 12;
+  static constexpr bool kOffset = false;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    // Lifted by 12 the numbers are unsigned, which multiplies faster; `add` takes it back.
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
     static constexpr uint8_t kLifted[16] = {12, 13, 14, 15, 16, 18, 20, 24,
                                             12, 11, 10, 9,  8,  6,  4,  0};
-    return {V::lookup(kLifted, V::nibbles(block.quants)), V::splat_f(half_scale(block.exponent))};
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const auto dot = V::dot_u8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_lifted<12>(sum, dot, w.d, x.scales[i], x.offsets[i]);
+    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
+    for (auto& code : out.codes) code = V::lookup(kLifted, code);
+    float d[V::kLanes];
+    for (int r = 0; r < V::kLanes; ++r) d[r] = half_scale(rows[static_cast<size_t>(r) * stride]);
+    out.d = V::fload(d);
   }
 
  private:

@@ -1,9 +1,10 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -24,51 +25,29 @@ void dequantize(const BlockQ2_K& block, float* out);
 void quantize(const float* values, BlockQ2_K& block);
 
 template <class V>
-struct DotQ2_K {
+struct PanelQ2_K {
   using Block = BlockQ2_K;
-  static constexpr ActKind kActs = ActKind::kBlocks256;
-  struct Weights {
-    typename V::Bytes q[8];
-    typename V::Factors scales[2];  ///< of sub-blocks 0 .. 7, 8 .. 15
-    typename V::I16 mins;           ///< of each 16 values
-    typename V::F32 d;
-    typename V::F32 dmin;
-  };
+  using Out = Panel256<V>;
+  static constexpr int kMax = 3;
+  static constexpr int kSub = 16;
+  static constexpr Pairs kPairs = Pairs::kMins;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    Weights w;
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h) {
-      const auto packed = V::load(block.quants + 32 * h);
-      const auto low = V::splat(3);
-      w.q[4 * h] = V::and_(packed, low);
-      w.q[4 * h + 1] = V::and_(V::template shr<2>(packed), low);
-      w.q[4 * h + 2] = V::and_(V::template shr<4>(packed), low);
-      w.q[4 * h + 3] = V::template shr<6>(packed);
-    }
-    uint64_t packed[2];
-    __builtin_memcpy(packed, block.scales, 16);
-    constexpr uint64_t kNibbles = 0x0f0f0f0f0f0f0f0f;
-    w.scales[0] = V::factors(packed[0] & kNibbles);
-    w.scales[1] = V::factors(packed[1] & kNibbles);
-    const uint64_t mins[2] = {(packed[0] >> 4) & kNibbles, (packed[1] >> 4) & kNibbles};
-    w.mins = V::i16_from_i8(mins);
-    w.d = V::splat_f16(block.d);
-    w.dmin = V::splat_f16(block.dmin);
-    return w;
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const int8_t* q = x.q + 256 * i;
-    auto dot = V::izero();
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      const auto scale = V::pick(w.scales[j / 4], 2 * j % 8, 2 * j % 8 + 1);
-      dot = V::dot_u8_scaled(dot, w.q[j], V::load(q + 32 * j), scale);
-    }
-    add_scaled(sum, dot, w.d, x.scales[i]);
-    const auto below = V::dot_i16(V::izero(), w.mins, V::load_i16(x.sums + 16 * i));
-    add_scaled(sum, below, w.dmin, -x.scales[i]);
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    two_bits<V>(rows + offsetof(Block, quants), stride, out.codes);
+    typename V::I32 packed[4];
+    V::load_rows(rows + offsetof(Block, scales), stride, packed);
+    unrolled<8>([&](auto pair) {
+      constexpr int p = decltype(pair)::value;
+      const auto first = byte<V, 2 * p % 4>(packed[p / 2]);
+      const auto second = byte<V, 2 * p % 4 + 1>(packed[p / 2]);
+      const auto low = V::splat32(15);
+      out.scales[2 * p] = V::scale(V::and_(first, low));
+      out.scales[2 * p + 1] = V::scale(V::and_(second, low));
+      out.pairs[p] = pair_of<V>(V::template shr<4>(first), V::template shr<4>(second));
+    });
+    const auto both = V::load_u32(rows + offsetof(Block, d), stride);
+    out.d = V::halves(both);
+    out.dmin = V::high_halves(both);
   }
 };
 

@@ -1,9 +1,10 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -26,71 +27,46 @@ void dequantize(const BlockQ3_K& block, float* out);
 void quantize(const float* values, BlockQ3_K& block);
 
 template <class V>
-struct DotQ3_K {
+struct PanelQ3_K {
   using Block = BlockQ3_K;
-  static constexpr ActKind kActs = ActKind::kBlocks256;
-  struct Weights {
-    typename V::Bytes q[8];
-    typename V::Factors scales[2];  ///< of sub-blocks 0 .. 7, 8 .. 15
-    typename V::I16 factors;        ///< the same scales, for what q was lifted by
-    typename V::F32 d;
-  };
+  using Out = Panel256<V>;
+  static constexpr int kMax = 7;
+  static constexpr int kSub = 16;
+  static constexpr Pairs kPairs = Pairs::kLift;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    Weights w;
-    const auto high = V::load(block.high);
-    const auto bit2 = V::splat(4);
-    const auto low = V::splat(3);
-    const auto lower = V::load(block.quants);
-    const auto upper = V::load(block.quants + 32);
-    w.q[0] = V::or_(V::and_(lower, low), V::and_(V::template shl<2>(high), bit2));
-    w.q[1] =
-        V::or_(V::and_(V::template shr<2>(lower), low), V::and_(V::template shl<1>(high), bit2));
-    w.q[2] = V::or_(V::and_(V::template shr<4>(lower), low), V::and_(high, bit2));
-    w.q[3] = V::or_(V::template shr<6>(lower), V::and_(V::template shr<1>(high), bit2));
-    w.q[4] = V::or_(V::and_(upper, low), V::and_(V::template shr<2>(high), bit2));
-    w.q[5] =
-        V::or_(V::and_(V::template shr<2>(upper), low), V::and_(V::template shr<3>(high), bit2));
-    w.q[6] =
-        V::or_(V::and_(V::template shr<4>(upper), low), V::and_(V::template shr<4>(high), bit2));
-    w.q[7] = V::or_(V::template shr<6>(upper), V::and_(V::template shr<5>(high), bit2));
-    uint64_t scales[2];
-    unpack_scales(block.scales, scales);
-    w.scales[0] = V::factors(scales[0]);
-    w.scales[1] = V::factors(scales[1]);
-    w.factors = V::i16_from_i8(scales);
-    w.d = V::splat_f16(block.d);
-    return w;
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const int8_t* q = x.q + 256 * i;
-    auto dot = V::izero();
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      const auto scale = V::pick(w.scales[j / 4], 2 * j % 8, 2 * j % 8 + 1);
-      dot = V::dot_u8_scaled(dot, w.q[j], V::load(q + 32 * j), scale);
-    }
-    add_scaled(sum, dot, w.d, x.scales[i]);
-    const auto lifted = V::dot_i16(V::izero(), w.factors, V::load_i16(x.sums + 16 * i));
-    add_scaled(sum, lifted, w.d, -4.0f * x.scales[i]);
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    two_bits<V>(rows + offsetof(Block, quants), stride, out.codes);
+    typename V::I32 high[8];
+    raw_bytes<V, 8>(rows + offsetof(Block, high), stride, high);
+    unrolled<8>([&](auto group) {
+      constexpr int g = decltype(group)::value;
+      for (int t = 0; t < 8; ++t) {
+        auto& code = out.codes[8 * g + t];
+        code = V::or_(code, V::template shl<2>(bits<V, g, 1>(high[t])));
+      }
+    });
+    unpack_scales(rows + offsetof(Block, scales), stride, out);
+    out.d = V::halves(V::load_u16(rows + offsetof(Block, d), stride));
   }
 
  private:
-  /// scale[j] - 32 as 16 int8, eight at a time in a register.
-  ONDOL_VEC void unpack_scales(const uint8_t* packed, uint64_t (&scales)[2]) {
-    uint64_t low;
-    uint32_t high;
-    __builtin_memcpy(&low, packed, 8);
-    __builtin_memcpy(&high, packed + 8, 4);
-    const uint64_t high_low = high | (uint64_t{high >> 2} << 32);  // bits of 0 .. 3, then of 4 .. 7
-    scales[0] = join(low, high_low);
-    scales[1] = join(low >> 4, high_low >> 4);
-  }
-  ONDOL_VEC uint64_t join(uint64_t low, uint64_t high) {
-    const uint64_t scale = (low & 0x0f0f0f0f0f0f0f0f) | ((high & 0x0303030303030303) << 4);
-    // Less 32 in each byte: the top bit is set first, so that no byte borrows from the next.
-    return ((scale | 0x8080808080808080) - 0x2020202020202020) ^ 0x8080808080808080;
+  ONDOL_VEC void unpack_scales(const uint8_t* packed, size_t stride, Out& out) {
+    const typename V::I32 low[2] = {V::load_u32(packed, stride), V::load_u32(packed + 4, stride)};
+    const auto high = V::load_u32(packed + 8, stride);
+    unrolled<4>([&](auto four) {
+      constexpr int k = decltype(four)::value;
+      const auto scales =
+          V::or_(bits<V, 4 * (k / 2), 15>(low[k % 2]), V::template shl<4>(bits<V, 2 * k, 3>(high)));
+      unrolled<2>([&](auto half) {
+        constexpr int i = decltype(half)::value;
+        const auto below = V::splat32(32);
+        const auto first = V::sub32(byte<V, 2 * i>(scales), below);
+        const auto second = V::sub32(byte<V, 2 * i + 1>(scales), below);
+        out.scales[4 * k + 2 * i] = V::scale(first);
+        out.scales[4 * k + 2 * i + 1] = V::scale(second);
+        out.pairs[2 * k + i] = lifted_pair<V, 4>(first, second);
+      });
+    });
   }
 };
 

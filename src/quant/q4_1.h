@@ -1,9 +1,10 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -21,26 +22,18 @@ void dequantize(const BlockQ4_1& block, float* out);
 void quantize(const float* values, BlockQ4_1& block);
 
 template <class V>
-struct DotQ4_1 {
+struct PanelQ4_1 {
   using Block = BlockQ4_1;
-  static constexpr ActKind kActs = ActKind::kBlocks32;
-  struct Weights {
-    typename V::Bytes q;
-    typename V::F32 d;
-    typename V::F32 m;
-  };
+  using Out = Panel32<V>;
+  static constexpr int kMax = 15;
+  static constexpr int kLift = 0;
+  static constexpr bool kOffset = true;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    Weights w;
-    w.q = V::nibbles(block.quants);
-    V::scale_and_offset(block.d, w.d, w.m);
-    return w;
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const auto dot = V::dot_u8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_scaled(sum, dot, w.d, x.scales[i]);
-    add_offset(sum, w.m, x.offsets[i]);
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
+    const auto both = V::load_u32(rows, stride);
+    out.d = V::halves(both);
+    out.m = V::high_halves(both);
   }
 };
 

@@ -1,9 +1,10 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -22,22 +23,17 @@ void dequantize(const BlockQ5_0& block, float* out);
 void quantize(const float* values, BlockQ5_0& block);
 
 template <class V>
-struct DotQ5_0 {
+struct PanelQ5_0 {
   using Block = BlockQ5_0;
-  static constexpr ActKind kActs = ActKind::kBlocks32;
-  struct Weights {
-    typename V::Bytes q;
-    typename V::F32 d;
-  };
+  using Out = Panel32<V>;
+  static constexpr int kMax = 31;
+  static constexpr int kLift = 16;
+  static constexpr bool kOffset = false;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    const auto q = V::or_bits(V::nibbles(block.quants), block.high, 16);
-    return {q, V::splat_f16(block.d)};
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const auto dot = V::dot_u8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_lifted<16>(sum, dot, w.d, x.scales[i], x.offsets[i]);
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    nibbles<V>(rows + offsetof(Block, quants), stride, out.codes);
+    add_fifth_bits<V>(V::load_u32(rows + offsetof(Block, high), stride), out.codes);
+    out.d = V::halves(V::load_u16(rows, stride));
   }
 };
 

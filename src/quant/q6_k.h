@@ -1,9 +1,10 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -27,51 +28,39 @@ void dequantize(const BlockQ6_K& block, float* out);
 void quantize(const float* values, BlockQ6_K& block);
 
 template <class V>
-struct DotQ6_K {
+struct PanelQ6_K {
   using Block = BlockQ6_K;
-  static constexpr ActKind kActs = ActKind::kBlocks256;
-  struct Weights {
-    typename V::Bytes q[8];
-    typename V::Factors scales[2];  ///< of sub-blocks 0 .. 7, 8 .. 15
-    typename V::I16 factors;        ///< the same scales, for what q was lifted by
-    typename V::F32 d;
-  };
+  using Out = Panel256<V>;
+  static constexpr int kMax = 63;
+  static constexpr int kSub = 16;
+  static constexpr Pairs kPairs = Pairs::kLift;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    Weights w;
-    const auto low4 = V::splat(15);
-    const auto bits45 = V::splat(0x30);
-#pragma GCC unroll 2
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
     for (int h = 0; h < 2; ++h) {
-      const auto first = V::load(block.low + 64 * h);
-      const auto second = V::load(block.low + 64 * h + 32);
-      const auto high = V::load(block.high + 32 * h);
-      w.q[4 * h] = V::or_(V::and_(first, low4), V::and_(V::template shl<4>(high), bits45));
-      w.q[4 * h + 1] = V::or_(V::and_(second, low4), V::and_(V::template shl<2>(high), bits45));
-      w.q[4 * h + 2] = V::or_(V::template shr<4>(first), V::and_(high, bits45));
-      w.q[4 * h + 3] =
-          V::or_(V::template shr<4>(second), V::and_(V::template shr<2>(high), bits45));
+      typename V::I32 low[16];
+      typename V::I32 high[8];
+      raw_bytes<V, 16>(rows + offsetof(Block, low) + 64 * h, stride, low);
+      raw_bytes<V, 8>(rows + offsetof(Block, high) + 32 * h, stride, high);
+      auto* codes = out.codes + 32 * h;
+      for (int t = 0; t < 8; ++t) {
+        const auto up = [&](auto two_bits) { return V::template shl<4>(two_bits); };
+        codes[t] = V::or_(bits<V, 0, 15>(low[t]), up(bits<V, 0, 3>(high[t])));
+        codes[8 + t] = V::or_(bits<V, 0, 15>(low[8 + t]), up(bits<V, 2, 3>(high[t])));
+        codes[16 + t] = V::or_(bits<V, 4, 15>(low[t]), up(bits<V, 4, 3>(high[t])));
+        codes[24 + t] = V::or_(bits<V, 4, 15>(low[8 + t]), up(bits<V, 6, 3>(high[t])));
+      }
     }
-    uint64_t scales[2];
-    __builtin_memcpy(scales, block.scales, 16);
-    w.scales[0] = V::factors(scales[0]);
-    w.scales[1] = V::factors(scales[1]);
-    w.factors = V::i16_from_i8(block.scales);
-    w.d = V::splat_f16(block.d);
-    return w;
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const int8_t* q = x.q + 256 * i;
-    auto dot = V::izero();
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      const auto scale = V::pick(w.scales[j / 4], 2 * j % 8, 2 * j % 8 + 1);
-      dot = V::dot_u8_scaled(dot, w.q[j], V::load(q + 32 * j), scale);
-    }
-    add_scaled(sum, dot, w.d, x.scales[i]);
-    const auto lifted = V::dot_i16(V::izero(), w.factors, V::load_i16(x.sums + 16 * i));
-    add_scaled(sum, lifted, w.d, -32.0f * x.scales[i]);
+    typename V::I32 packed[4];
+    V::load_rows(rows + offsetof(Block, scales), stride, packed);
+    unrolled<8>([&](auto pair) {
+      constexpr int p = decltype(pair)::value;
+      const auto first = signed_byte<V, 2 * p % 4>(packed[p / 2]);
+      const auto second = signed_byte<V, 2 * p % 4 + 1>(packed[p / 2]);
+      out.scales[2 * p] = V::scale(first);
+      out.scales[2 * p + 1] = V::scale(second);
+      out.pairs[p] = lifted_pair<V, 32>(first, second);
+    });
+    out.d = V::halves(V::load_u16(rows + offsetof(Block, d), stride));
   }
 };
 

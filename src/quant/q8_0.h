@@ -1,9 +1,10 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -19,21 +20,16 @@ void dequantize(const BlockQ8_0& block, float* out);
 void quantize(const float* values, BlockQ8_0& block);
 
 template <class V>
-struct DotQ8_0 {
+struct PanelQ8_0 {
   using Block = BlockQ8_0;
-  static constexpr ActKind kActs = ActKind::kBlocks32;
-  struct Weights {
-    typename V::Bytes q;
-    typename V::F32 d;
-  };
+  using Out = Panel32<V>;
+  static constexpr int kMax = simd::kSigned;
+  static constexpr int kLift = V::kSignedLift;
+  static constexpr bool kOffset = false;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    return {V::load(block.quants), V::splat_f16(block.d)};
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const auto dot = V::dot_i8(V::izero(), w.q, V::load(x.q + 32 * i));
-    add_scaled(sum, dot, w.d, x.scales[i]);
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    signed_bytes<V, 8>(rows + offsetof(Block, quants), stride, out.codes);
+    out.d = V::halves(V::load_u16(rows, stride));
   }
 };
 

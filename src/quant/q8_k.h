@@ -1,9 +1,10 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "quant/dot.h"
+#include "quant/panel.h"
 
 namespace ondol::quant {
 
@@ -21,30 +22,21 @@ void dequantize(const BlockQ8_K& block, float* out);
 void quantize(const float* values, BlockQ8_K& block);
 
 template <class V>
-struct DotQ8_K {
+struct PanelQ8_K {
   using Block = BlockQ8_K;
-  static constexpr ActKind kActs = ActKind::kBlocks256;
-  struct Weights {
-    typename V::Bytes q[8];
-    typename V::F32 d;
-  };
+  using Out = Panel256<V>;
+  static constexpr int kMax = simd::kSigned;
+  static constexpr int kSub = 32;
+  static constexpr Pairs kPairs = V::kSignedLift == 0 ? Pairs::kNone : Pairs::kLift;
 
-  ONDOL_VEC Weights unpack(const Block& block) {
-    Weights w;
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) w.q[j] = V::load(block.quants + 32 * j);
-    float d;
-    __builtin_memcpy(&d, block.d, 4);
-    w.d = V::splat_f(d);
-    return w;
-  }
-
-  ONDOL_VEC void add(const Weights& w, const Acts& x, int64_t i, Sum<V>& sum) {
-    const int8_t* q = x.q + 256 * i;
-    auto dot = V::izero();
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) dot = V::dot_i8(dot, w.q[j], V::load(q + 32 * j));
-    add_scaled(sum, dot, w.d, x.scales[i]);
+  ONDOL_VEC void unpack(const uint8_t* rows, size_t stride, Out& out) {
+    signed_bytes<V, 64>(rows + offsetof(Block, quants), stride, out.codes);
+    const auto one = V::splat32(1);
+    for (int j = 0; j < 8; ++j) {
+      out.scales[j] = V::scale(one);
+      out.pairs[j] = lifted_pair<V, V::kSignedLift>(one, one);
+    }
+    out.d = V::as_f32(V::load_u32(rows, stride));
   }
 };
 

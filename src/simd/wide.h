@@ -5,7 +5,8 @@
 // AVX2, 4 with NEON, 8 in the reference (wide_scalar.h). Like `Vec` (vec.h) it lies in an unnamed
 // namespace and calls nothing of std:: that is not a builtin.
 //
-//   kLanes · I32: kLanes int32, also seen as four bytes a lane · F32: kLanes floats
+//   kLanes · kTile: vectors that sums may take, of the registers there are · I32: kLanes int32,
+//   also seen as four bytes a lane · F32: kLanes floats
 //
 //   I32   izero · splat32(i) · iload(p) · istore(p, a) · and_, or_, xor_ · add32, sub32, mul32 (low
 //         half) · shl<N>, shr<N>, sra<N> per lane · lookup(table16, a): each byte 0..15 through a
@@ -23,7 +24,7 @@
 // Products of codes (unsigned bytes up to kMax) and activations (int8 within -127..127), four
 // neighbours k of a row at a time, the same four activations for all rows:
 //
-//   Part         a sum on its way; it may be narrower than int32
+//   Part         a sum on its way; int32 lanes like I32 where kWholeParts, else narrower
 //   part_zero<kMax>() · part_add<kMax>(part, codes, x) adds four products to each lane
 //   kSteps<kMax> how many part_add a part can take
 //   widen<kMax>(acc, part) = acc + part · widen_scaled<kMax>(acc, part, scale) = acc + scale * part

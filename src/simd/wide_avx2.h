@@ -15,6 +15,7 @@ namespace ondol::simd {
 namespace {
 
 struct Wide {
+  static constexpr int kTile = 4;
   static constexpr int kLanes = 8;
   using I32 = __m256i;
   using F32 = __m256;
@@ -23,10 +24,12 @@ struct Wide {
   template <int kMax>
   static constexpr int kSteps = 64;
   static constexpr int kSignedLift = 128;
+  static constexpr bool kWholeParts = true;
 #else
   template <int kMax>
   static constexpr int kSteps = kMax == kSigned ? 1 : 32767 / (2 * 127 * kMax);
   static constexpr int kSignedLift = 0;
+  static constexpr bool kWholeParts = false;
 #endif
 
   template <class T>

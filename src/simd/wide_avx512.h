@@ -13,6 +13,7 @@ namespace ondol::simd {
 namespace {
 
 struct Wide {
+  static constexpr int kTile = 8;
   static constexpr int kLanes = 16;
   using I32 = __m512i;
   using F32 = __m512;
@@ -21,10 +22,12 @@ struct Wide {
   template <int kMax>
   static constexpr int kSteps = 64;
   static constexpr int kSignedLift = 128;
+  static constexpr bool kWholeParts = true;
 #else
   template <int kMax>
   static constexpr int kSteps = kMax == kSigned ? 1 : 32767 / (2 * 127 * kMax);
   static constexpr int kSignedLift = 0;
+  static constexpr bool kWholeParts = false;
 #endif
 
   template <class T>

@@ -21,6 +21,8 @@ struct Wide {
   template <int kMax>
   static constexpr int kSteps = 64;
   static constexpr int kSignedLift = 0;
+  static constexpr bool kWholeParts = true;
+  static constexpr int kTile = 8;
 
   template <class F>
   ONDOL_VEC I32 ints(F f) {

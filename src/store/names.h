@@ -30,7 +30,9 @@ struct SplitName {
   uint32_t number = 0;  ///< from 1
   uint32_t count = 0;
 };
+/// Reads a name of that form; empty for any other, and for a number beyond the count.
 std::optional<SplitName> parse_split_name(std::string_view path);
+/// The inverse of parse_split_name.
 std::string format_split_name(const SplitName& name);
 
 /// The name under which a file is kept if none is chosen: its own without folder, part number and
@@ -43,6 +45,7 @@ struct HubSpec {
   std::string repo;      ///< org/repo
   std::string selector;  ///< empty: the only model there
 };
+/// Whether the text begins like one.
 bool is_hub_spec(std::string_view model);
 /// Usage error if the text is not of that form.
 Result<HubSpec> parse_hub_spec(std::string_view model);

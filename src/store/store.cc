@@ -163,13 +163,18 @@ Result<std::optional<Entry>> Store::read_entry(const std::string& file) const {
 
 Result<std::vector<Entry>> Store::list() const {
   std::vector<Entry> entries;
+  const auto root = env_.info(root_);
+  if (root && !root->is_directory) {
+    return usage_error(fmt::format(
+        "'{}' is to hold the models, but it is a file; set ONDOL_HOME to a folder", root_));
+  }
   if (!env_.info(models())) return entries;  // nothing was ever kept here
   const auto files = env_.list(models());
   if (!files) return propagate(files);
   for (const std::string& file : *files) {
-    auto entry = read_entry(file);
-    if (!entry) return propagate(std::move(entry));
-    if (*entry) entries.push_back(std::move(**entry));
+    auto read = read_entry(file);
+    if (!read) return propagate(std::move(read));
+    if (std::optional<Entry>& entry = *read; entry) entries.push_back(std::move(*entry));
   }
   std::ranges::sort(entries, {}, &Entry::name);
   return entries;
@@ -234,14 +239,19 @@ Result<std::string> Store::resolve(std::string_view model) const {
   const std::string path(model);
   const auto info = env_.info(path);
   if (info && !info->is_directory) return path;
-  const auto entry = find(model);
-  if (!entry) return propagate(entry);
-  if (*entry && !(*entry)->is_missing) return (*entry)->path;
-  if (*entry) {
+  const auto found = find(model);
+  if (!found) return propagate(found);
+  if (const std::optional<Entry>& entry = *found; entry) {
+    if (!entry->is_missing) return entry->path;
     return failed(fmt::format(
         "'{0}' is linked to a file that is gone; put it back, or `ondol rm {0}`", model));
   }
   if (info) return refused(fmt::format("'{}' is a folder; name the .gguf file in it", path));
+  if (info.error().kind == ErrorKind::kRefused) return propagate(info);
+  if (const auto target = env_.read_link(path)) {
+    return refused(fmt::format("'{}' is a link to '{}', which is not there; name the file itself",
+                               path, *target));
+  }
   const auto entries = list();
   if (!entries) return propagate(entries);
   return refused(fmt::format("there is no file and no model in the store named '{}'; {}", model,
@@ -296,16 +306,19 @@ Result<uint64_t> Store::remove_published(std::string_view name) const {
 }
 
 Result<uint64_t> Store::remove(std::string_view name) {
-  const auto held = lock(name);
-  if (!held) return propagate(held);
-  const auto entry = find(name);
-  if (!entry) return propagate(entry);
-  if (!*entry && !exists(partial(name))) {
+  if (auto valid = check_model_name(name); !valid) return propagate(std::move(valid));
+  const auto unknown = [&]() -> Result<uint64_t> {
     const auto entries = list();
     if (!entries) return propagate(entries);
     return usage_error(
         fmt::format("the store has no model '{}'; {}", name, near_misses(name, *entries)));
-  }
+  };
+  if (!env_.info(models())) return unknown();  // a lock would make the store
+  const auto held = lock(name);
+  if (!held) return propagate(held);
+  const auto entry = find(name);
+  if (!entry) return propagate(entry);
+  if (!*entry && !exists(partial(name))) return unknown();
   const auto published = remove_published(name);
   if (!published) return published;
   const auto unfinished = remove_tree(partial(name));
@@ -341,9 +354,8 @@ Result<Entry> Store::publish(std::string_view name,
   if (auto gone = remove_tree(partial(name)); !gone) return propagate(std::move(gone));
   auto entry = find(name);
   if (!entry) return propagate(std::move(entry));
-  if (!*entry)
-    return failed(fmt::format("'{}' vanished from the store while it was put there", name));
-  return std::move(**entry);
+  if (std::optional<Entry>& put = *entry; put) return std::move(*put);
+  return failed(fmt::format("'{}' vanished from the store while it was put there", name));
 }
 
 Result<void> Store::copy(const std::string& from, const std::string& to) const {
@@ -373,10 +385,10 @@ Result<Entry> Store::import(const std::string& file, std::string_view name, Impo
   if (!held) return propagate(held);
   auto present = find(name);
   if (!present) return propagate(std::move(present));
-  if (*present && !replace) {
-    if (mode == ImportMode::kLink && !(*present)->is_missing &&
-        absolute((*present)->path) == absolute(parts->front())) {
-      return std::move(**present);
+  if (std::optional<Entry>& known = *present; known && !replace) {
+    if (mode == ImportMode::kLink && !known->is_missing &&
+        absolute(known->path) == absolute(parts->front())) {
+      return std::move(*known);
     }
     return usage_error(fmt::format(
         "the store has a model '{0}' already; choose another name, or `ondol rm {0}` first", name));

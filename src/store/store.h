@@ -57,6 +57,7 @@ class Store {
 
   /// All models, by name.
   Result<std::vector<Entry>> list() const;
+  /// The model kept under `name`; none is no error.
   Result<std::optional<Entry>> find(std::string_view name) const;
 
   /// Removes a model (of a link the link alone), and what an unfinished pull of it left. Returns

@@ -133,6 +133,19 @@ TEST_F(StoreTest, AMissingTargetIsSaid) {
   EXPECT_TRUE(store_.remove("m"));
 }
 
+TEST_F(StoreTest, ALinkThatLeadsNowhereIsNotCalledMissing) {
+  fs::create_directories(root_);
+  fs::create_symlink("gone.gguf", root_ + "/link.gguf");
+  fs::create_symlink("loop.gguf", root_ + "/loop.gguf");
+  for (const auto& [name, mention] :
+       {std::pair{"/link.gguf", "a link to 'gone.gguf'"}, {"/loop.gguf", "back to itself"}}) {
+    const auto found = store_.resolve(root_ + name);
+    ASSERT_FALSE(found) << name;
+    EXPECT_EQ(found.error().kind, ErrorKind::kRefused) << name;
+    EXPECT_NE(found.error().message.find(mention), std::string::npos) << found.error().message;
+  }
+}
+
 TEST_F(StoreTest, NearMissesAreNamed) {
   ASSERT_TRUE(store_.import(write("m.gguf"), "smollm2", ImportMode::kLink));
   EXPECT_NE(store_.resolve("smolm2").error().message.find("did you mean 'smollm2'"),
@@ -146,6 +159,21 @@ TEST_F(StoreTest, NearMissesAreNamed) {
   EXPECT_NE(store_.resolve("hf:a/b").error().message.find("ondol pull hf:a/b"), std::string::npos);
   EXPECT_NE(store_.remove("smolm2").error().message.find("did you mean 'smollm2'"),
             std::string::npos);
+}
+
+TEST_F(StoreTest, AStoreThatIsNotThereIsNotMadeByRemoving) {
+  Store none(Env::real(), root_ + "/none");
+  EXPECT_EQ(none.remove("m").error().kind, ErrorKind::kUsage);
+  EXPECT_FALSE(fs::exists(root_ + "/none"));
+}
+
+TEST_F(StoreTest, AFileInPlaceOfTheStoreIsSaid) {
+  Store wrong(Env::real(), write("file"));
+  for (const auto& error :
+       {wrong.list().error(), wrong.remove("m").error(), wrong.resolve("m").error()}) {
+    EXPECT_EQ(error.kind, ErrorKind::kUsage);
+    EXPECT_NE(error.message.find("ONDOL_HOME"), std::string::npos) << error.message;
+  }
 }
 
 TEST_F(StoreTest, RemoveStaysInside) {

@@ -43,10 +43,14 @@ class Tokenizer {
 
   virtual std::string_view model() const = 0;  ///< "gpt2", "llama", "bert"
   virtual std::string_view pre() const = 0;    ///< tokenizer.ggml.pre, or ""
+  /// Size of the vocabulary: ids are 0 .. n_tokens() - 1.
   virtual int n_tokens() const = 0;
+  /// What the vocabulary says a token is; the id must be valid.
   virtual TokenKind kind(TokenId id) const = 0;
   virtual std::string_view token_text(TokenId id) const = 0;  ///< as the file writes it
   virtual std::optional<TokenId> find(std::string_view token_text) const = 0;
+  /// The tokens that begin and end a text, if the model has them, and whether add_special adds
+  /// them.
   virtual std::optional<TokenId> bos() const = 0;
   virtual std::optional<TokenId> eos() const = 0;
   virtual bool add_bos() const = 0;

@@ -99,7 +99,7 @@ bool is_ascii(std::string_view text) {
   return true;
 }
 
-bool is_valid_utf8(std::string_view text) {
+std::optional<size_t> ill_formed_at(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
     if (at + 8 <= text.size() && is_ascii(text.substr(at, 8))) {
@@ -107,11 +107,13 @@ bool is_valid_utf8(std::string_view text) {
       continue;
     }
     const CodePoint point = next_code_point(text.substr(at));
-    if (point.state != CodePoint::State::kGood) return false;
+    if (point.state != CodePoint::State::kGood) return at;
     at += point.length;
   }
-  return true;
+  return std::nullopt;
 }
+
+bool is_valid_utf8(std::string_view text) { return !ill_formed_at(text); }
 
 bool is_white_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||

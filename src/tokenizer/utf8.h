@@ -1,7 +1,9 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,7 +29,11 @@ CodePoint next_code_point(std::string_view bytes);
 /// Appends U+0000 .. U+10FFFF as UTF-8.
 void append_utf8(std::string& out, char32_t value);
 
+/// Where the first ill-formed part begins, in bytes; none in well-formed text.
+std::optional<size_t> ill_formed_at(std::string_view text);
+/// Whether the whole text is well-formed.
 bool is_valid_utf8(std::string_view text);
+/// Whether every byte is below 0x80.
 bool is_ascii(std::string_view text);
 
 /// Unicode's White_Space.

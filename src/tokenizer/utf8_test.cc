@@ -45,6 +45,12 @@ TEST(Utf8, StreamGivesTheSameTextHoweverItIsCut) {
   }
 }
 
+TEST(Utf8, TheFirstIllFormedByteIsFound) {
+  EXPECT_FALSE(ill_formed_at("plain and \xC3\xA9"));
+  EXPECT_EQ(ill_formed_at("nine ascii letters \xFF and \xFF"), 19u);
+  EXPECT_EQ(ill_formed_at("\xC3"), 0u);
+}
+
 TEST(Utf8, WhiteSpaceIsTrimmedAtEitherEnd) {
   EXPECT_EQ(without_space_before(" \t\xE3\x80\x80x "), "x ");
   EXPECT_EQ(without_space_after(" x\xE2\x80\x89\n"), " x");

@@ -1,0 +1,1 @@
+"""What bench/speed.py is made of: jobs, running them, keeping results, reports, plots."""
