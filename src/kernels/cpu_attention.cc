@@ -34,14 +34,12 @@ void CpuOps::kv_write(const KvView& kv, int layer_index, Rows k, Rows v) {
       const int slot = position % kPageTokens;
       for (int h = 0; h < layer.n_head_kv; ++h) {
         const size_t rows = static_cast<size_t>(h) * kPageTokens;
-        leaf_.store_key(kv.type_k,
-                        reinterpret_cast<uint8_t*>(page + layer.k_offset + rows * k_bytes), slot,
-                        k.row(sequence.first_row + i) + int64_t{h} * layer.head_dim_k,
-                        layer.head_dim_k);
-        leaf_.store_value(kv.type_v,
-                          reinterpret_cast<uint8_t*>(page + layer.v_offset + rows * v_bytes), slot,
-                          v.row(sequence.first_row + i) + int64_t{h} * layer.head_dim_v,
-                          layer.head_dim_v);
+        leaf_.store_key(
+            kv.type_k, reinterpret_cast<uint8_t*>(page + layer.k_offset + rows * k_bytes), slot,
+            k.row(sequence.first_row + i) + int64_t{h} * layer.head_dim_k, layer.head_dim_k);
+        leaf_.store_value(
+            kv.type_v, reinterpret_cast<uint8_t*>(page + layer.v_offset + rows * v_bytes), slot,
+            v.row(sequence.first_row + i) + int64_t{h} * layer.head_dim_v, layer.head_dim_v);
       }
     });
   }

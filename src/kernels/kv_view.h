@@ -20,9 +20,9 @@ enum class KvType : uint8_t { kF16, kQ8_0, kF32 };
 /// kPageTokens * kv_row_bytes().
 /// Keys, dimension by dimension: [head_dim_k][kPageTokens]. q8_0, for each 32 dimensions: a f16
 /// scale per token, then int8 [8][kPageTokens][4].
-/// Values, token by token: [kPageTokens][head_dim_v]. q8_0: f16 scales [head_dim_v / 32][kPageTokens],
-/// then int8 [kPageTokens][head_dim_v].
-/// A token's numbers depend on that token alone, whatever was in the page before.
+/// Values, token by token: [kPageTokens][head_dim_v]. q8_0: f16 scales [head_dim_v /
+/// 32][kPageTokens], then int8 [kPageTokens][head_dim_v]. A token's numbers depend on that token
+/// alone, whatever was in the page before.
 struct KvLayer {
   int group = 0;
   size_t k_offset = 0;  ///< bytes from the start of the page

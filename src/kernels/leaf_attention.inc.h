@@ -191,8 +191,7 @@ void add_values(ValueRows rows, const Range (&seen)[Q], int column, int n, float
     own.weights += j * kChunkTokens;
     value_columns<kType, 1>(own, column, n, acc + j * acc_stride, acc_stride);
   };
-  for (int j = 0; j < Q; ++j)
-    alone(j, seen[j].lo, seen[j].hi < common.lo ? seen[j].hi : common.lo);
+  for (int j = 0; j < Q; ++j) alone(j, seen[j].lo, seen[j].hi < common.lo ? seen[j].hi : common.lo);
   if (common.lo == kChunkTokens) return;
   rows.first = common.lo;
   rows.end = common.hi;
@@ -204,8 +203,8 @@ void add_values(ValueRows rows, const Range (&seen)[Q], int column, int n, float
 ONDOL_VEC void fold_steps(const uint8_t* const* pages, int n_pages, int block, const float* weights,
                           int queries, float* out) {
   for (int i = 0; i < n_pages * kPageTokens; i += kLanes) {
-    const auto step = Wide::load_f16(pages[i / kPageTokens] +
-                                     (block * kPageTokens + i % kPageTokens) * 2);
+    const auto step =
+        Wide::load_f16(pages[i / kPageTokens] + (block * kPageTokens + i % kPageTokens) * 2);
     for (int j = 0; j < queries; ++j)
       Wide::fstore(out + j * kChunkTokens + i,
                    Wide::fmul(Wide::fload(weights + j * kChunkTokens + i), step));

@@ -145,8 +145,8 @@ ONDOL_VEC void multiply_key_codes(const uint8_t* const* pages, const int16_t* q,
       Wide::I32 even[V], odd[V];
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) {
-        const uint8_t* p = pages[v / kPageVectors] + offset + i * kPageTokens +
-                           v % kPageVectors * kLanes * 4;
+        const uint8_t* p =
+            pages[v / kPageVectors] + offset + i * kPageTokens + v % kPageVectors * kLanes * 4;
         const auto codes = Wide::iload(static_cast<const int32_t*>(static_cast<const void*>(p)));
         even[v] = Wide::even_bytes(codes);
         odd[v] = Wide::odd_bytes(codes);
@@ -156,15 +156,13 @@ ONDOL_VEC void multiply_key_codes(const uint8_t* const* pages, const int16_t* q,
 #pragma GCC unroll 8
         for (int v = 0; v < V; ++v) dots[j][v] = Wide::dot_i16(dots[j][v], even[v], q + 2 * j);
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v)
-          dots[j][v] = Wide::dot_i16(dots[j][v], odd[v], q + 2 * (Q + j));
+        for (int v = 0; v < V; ++v) dots[j][v] = Wide::dot_i16(dots[j][v], odd[v], q + 2 * (Q + j));
       }
     }
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      const auto scale =
-          Wide::load_f16(pages[v / kPageVectors] + block * kQ8KeyBlock +
-                         v % kPageVectors * kLanes * 2);
+      const auto scale = Wide::load_f16(pages[v / kPageVectors] + block * kQ8KeyBlock +
+                                        v % kPageVectors * kLanes * 2);
 #pragma GCC unroll 12
       for (int j = 0; j < Q; ++j)
         sums[j][v] = Wide::fma(Wide::to_f32(dots[j][v]), scale, sums[j][v]);
@@ -211,8 +209,8 @@ ONDOL_VEC void value_tile(const ValueRows& r, int64_t column, float* acc, int64_
     for (int v = 0; v < V; ++v) sums[j][v] = Wide::fload(acc + j * acc_stride + v * kLanes);
   }
   for (int row = r.first; row < r.end;) {
-    const uint8_t* p = r.pages[row / kPageTokens] + row % kPageTokens * r.stride +
-                       column * value_bytes(kType);
+    const uint8_t* p =
+        r.pages[row / kPageTokens] + row % kPageTokens * r.stride + column * value_bytes(kType);
     const int page_end = (row / kPageTokens + 1) * kPageTokens;
     const int end = page_end < r.end ? page_end : r.end;
     for (; row < end; ++row, p += r.stride) {

@@ -43,7 +43,9 @@ struct Wide {
   }
   /// The low bytes of two numbers as two int16.
   ONDOL_VEC int32_t pair_of(uint32_t low, uint32_t high) {
-    const auto wide = [](uint32_t b) { return static_cast<uint16_t>(static_cast<int8_t>(b & 0xff)); };
+    const auto wide = [](uint32_t b) {
+      return static_cast<uint16_t>(static_cast<int8_t>(b & 0xff));
+    };
     return whole(wide(low) | uint32_t{wide(high)} << 16);
   }
   template <class T>
@@ -171,9 +173,8 @@ struct Wide {
   }
   ONDOL_VEC F32 times_exp2(F32 a, F32 n) {
     const I32 exponents = to_i32(n);
-    return floats([&](int i) {
-      return a.v[i] * __builtin_bit_cast(float, (exponents.v[i] + 127) << 23);
-    });
+    return floats(
+        [&](int i) { return a.v[i] * __builtin_bit_cast(float, (exponents.v[i] + 127) << 23); });
   }
   ONDOL_VEC F32 exp2i(F32 n) { return times_exp2(splat_f(1.0f), n); }
   ONDOL_VEC I32 less(F32 a, F32 b) {
