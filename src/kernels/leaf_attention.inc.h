@@ -239,7 +239,7 @@ void value_queries(const AttentionTask& t, int page, int n, ValueRows rows, floa
       rows.weights = folded;
       for (int block = 0; block < t.dim_v / 32; ++block) {
         fold_steps(t.v_pages + page, n, block, weights, kQueries, folded);
-        add_values<kType, kQueries>(rows, seen, block * 32, 32, acc + block * 32, size);
+        add_values<kType, kQueries>(rows, seen, block * 32, 32, acc, size);
       }
     });
     first += count;
