@@ -109,37 +109,57 @@ void bench_format(Ops& ops, const Options& options, const quant::Format& format)
   std::fflush(stdout);
 }
 
-void bench_attention(Ops& ops, KvType type, const char* name, int context, int rows) {
-  constexpr int kHeadsKv = 8;
-  constexpr int kHeads = 32;
-  constexpr int kDim = 64;
+struct AttentionShape {
+  int heads, heads_kv, dim;
+};
+
+/// `rows` new tokens at the end of a context.
+void bench_attention(Ops& ops, const AttentionShape& shape, KvType type, int context, int rows) {
+  const int width_kv = shape.heads_kv * shape.dim;
   const int pages = context / kPageTokens;
-  KvLayer layer{.n_head_kv = kHeadsKv, .head_dim_k = kDim, .head_dim_v = kDim};
-  layer.v_offset = kHeadsKv * kPageTokens * kv_row_bytes(type, kDim);
-  KvGroup group{.page_bytes = 2 * layer.v_offset};
+  KvLayer layer{.n_head_kv = shape.heads_kv, .head_dim_k = shape.dim, .head_dim_v = shape.dim};
+  layer.v_offset =
+      static_cast<size_t>(shape.heads_kv * kPageTokens) * kv_row_bytes(type, shape.dim);
+  // Pages hold several layers, so those of one layer do not follow each other in memory.
+  KvGroup group{.page_bytes = 6 * layer.v_offset};
   std::vector<std::byte> memory(group.page_bytes * static_cast<size_t>(pages));
   group.base = memory.data();
   std::vector<uint32_t> table(static_cast<size_t>(pages));
   for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<uint32_t>(i);
   const std::span<const uint32_t> tables[] = {table};
   const KvSequence whole{0, context, 0, tables};
-  KvView view{type, type, {&group, 1}, {&layer, 1}, {&whole, 1}};
-  std::vector<float> kv = noise(static_cast<size_t>(context * kHeadsKv * kDim));
-  const Rows keys{kv.data(), context, kHeadsKv * kDim, kHeadsKv * kDim};
-  ops.kv_write(view, 0, keys, keys);
+  const KvLayer layers[] = {layer, layer, layer};
+  KvView view{type, type, {&group, 1}, {layers, 1}, {&whole, 1}};
+  std::vector<float> kv = noise(static_cast<size_t>(context * width_kv));
+  const Rows keys{kv.data(), context, width_kv, width_kv};
+  const double written = best_time([&] { ops.kv_write(view, 0, keys, keys); });
   const KvSequence last{0, rows, context - rows, tables};
   view.sequences = {&last, 1};
-  std::vector<float> q = noise(static_cast<size_t>(rows * kHeads * kDim));
+  const int width = shape.heads * shape.dim;
+  std::vector<float> q = noise(static_cast<size_t>(rows * width));
   std::vector<float> out(q.size());
-  const int width = kHeads * kDim;
   const double seconds = best_time([&] {
     ops.attention({out.data(), rows, width, width}, {q.data(), rows, width, width}, view, 0,
-                  {.n_head = kHeads, .scale = 0.125f});
+                  {.n_head = shape.heads, .scale = 0.125f});
   });
-  std::printf("attention %-5s context %5d rows %3d: %8.1f us, %6.1f GB/s of KV, %6.1f GMAC/s\n",
-              name, context, rows, seconds * 1e6,
-              static_cast<double>(memory.size()) * 1e-9 / seconds,
-              2e-9 * rows * width * (context - rows / 2.0) / seconds);
+  std::printf("%2d/%d x %3d  %-5s %5d %4d %10.1f %8.1f %8.1f %8.0f\n", shape.heads, shape.heads_kv,
+              shape.dim, type == KvType::kF16 ? "f16" : "q8_0", context, rows, seconds * 1e6,
+              2.0 * static_cast<double>(layer.v_offset) * pages * 1e-9 / seconds,
+              2e-9 * rows * width * (context - rows / 2.0) / seconds, written / context * 1e9);
+  std::fflush(stdout);
+}
+
+void bench_attention(Ops& ops) {
+  std::printf("attention: heads x dim, KV type, context, rows; us, GB/s of KV, GMAC/s; ");
+  std::printf("ns to write a token\n");
+  for (const AttentionShape& shape : {AttentionShape{32, 8, 64}, {9, 3, 64}, {4, 1, 256}}) {
+    for (const int context : {512, 8192}) {
+      for (const int rows : {1, 8, 64, 512}) {
+        for (const KvType type : {KvType::kF16, KvType::kQ8_0})
+          bench_attention(ops, shape, type, context, rows);
+      }
+    }
+  }
 }
 
 /// The operations of a small llama (SmolLM2-135M's shape) for `rows` new tokens after an empty
@@ -267,11 +287,7 @@ int run(const Options& options) {
            std::ranges::find(options.formats, name) != options.formats.end();
   };
   if (asked("model")) bench_model(*ops);
-  for (const int rows : {1, 64}) {
-    if (!asked("attention")) break;
-    bench_attention(*ops, KvType::kF16, "f16", 8192, rows);
-    bench_attention(*ops, KvType::kQ8_0, "q8_0", 8192, rows);
-  }
+  if (asked("attention")) bench_attention(*ops);
   return 0;
 }
 

@@ -7,7 +7,7 @@ namespace ondol::kernels {
 namespace {
 
 /// Query vectors that a tile works on at once, where one token's heads are not more already.
-constexpr int kTileQueries = 32;
+constexpr int kTileQueries = 64;
 /// Query heads that may share one key/value head (multi-query models have some dozens).
 constexpr int kMaxHeadsPerKv = 256;
 /// Multiply-adds, in groups of four, below which the team is not woken.
@@ -31,15 +31,15 @@ void CpuOps::kv_write(const KvView& kv, int layer_index, Rows k, Rows v) {
     for_rows({nullptr, sequence.n_rows, k.width, 0}, k.width + v.width, [&](int i) {
       const int position = sequence.first_pos + i;
       std::byte* page = page_address(kv, layer, sequence, position / kPageTokens);
-      const auto slot = static_cast<size_t>(position % kPageTokens);
+      const int slot = position % kPageTokens;
       for (int h = 0; h < layer.n_head_kv; ++h) {
-        const size_t row = static_cast<size_t>(h) * kPageTokens + slot;
-        leaf_.store_kv(kv.type_k, reinterpret_cast<uint8_t*>(page + layer.k_offset + row * k_bytes),
-                       k.row(sequence.first_row + i) + int64_t{h} * layer.head_dim_k,
-                       layer.head_dim_k);
-        leaf_.store_kv(kv.type_v, reinterpret_cast<uint8_t*>(page + layer.v_offset + row * v_bytes),
-                       v.row(sequence.first_row + i) + int64_t{h} * layer.head_dim_v,
-                       layer.head_dim_v);
+        const size_t rows = static_cast<size_t>(h) * kPageTokens;
+        leaf_.store_key(
+            kv.type_k, reinterpret_cast<uint8_t*>(page + layer.k_offset + rows * k_bytes), slot,
+            k.row(sequence.first_row + i) + int64_t{h} * layer.head_dim_k, layer.head_dim_k);
+        leaf_.store_value(
+            kv.type_v, reinterpret_cast<uint8_t*>(page + layer.v_offset + rows * v_bytes), slot,
+            v.row(sequence.first_row + i) + int64_t{h} * layer.head_dim_v, layer.head_dim_v);
       }
     });
   }
@@ -73,26 +73,34 @@ void CpuOps::plan_tiles(const Rows& q, const KvView& kv, int layer_index,
                            .out = {}};
         tile.first_chunk = tile.lo(0) / kChunkTokens;
         tile.end_chunk = (tile.hi(tile.n_rows - 1) + kChunkTokens - 1) / kChunkTokens;
-        memory += tile.partials() * (tile.end_chunk - tile.first_chunk);
+        memory += tile.packed() + tile.partials() * (tile.end_chunk - tile.first_chunk);
         tiles_.push_back(tile);
       }
     }
   }
 }
 
-void CpuOps::attend_chunk(const AttentionTile& tile, int chunk, float* partials,
-                          float* scratch) const {
+void CpuOps::pack_tile(const AttentionTile& tile, float* packed) const {
+  const int dim = tile.layer->head_dim_k;
+  const float* queries[kMaxHeadsPerKv];
+  for (int row = 0; row < tile.n_rows; ++row) {
+    for (int h = 0; h < tile.heads; ++h)
+      queries[row * tile.heads + h] =
+          tile.q.row(tile.first_row + row) + int64_t{tile.kv_head * tile.heads + h} * dim;
+  }
+  leaf_.pack_queries(tile.kv->type_k, queries, tile.queries(), dim, packed);
+}
+
+void CpuOps::attend_chunk(const AttentionTile& tile, int chunk, const float* packed,
+                          float* partials, float* scratch) const {
   const KvView& kv = *tile.kv;
   const KvLayer& layer = *tile.layer;
   const int start = chunk * kChunkTokens;
   AttentionQuery queries[kMaxHeadsPerKv];
   for (int row = 0; row < tile.n_rows; ++row) {
     for (int h = 0; h < tile.heads; ++h) {
-      const int64_t head = tile.kv_head * tile.heads + h;
-      queries[row * tile.heads + h] = {
-          .q = tile.q.row(tile.first_row + row) + head * layer.head_dim_k,
-          .lo = std::clamp(tile.lo(row) - start, 0, kChunkTokens),
-          .hi = std::clamp(tile.hi(row) - start, 0, kChunkTokens)};
+      queries[row * tile.heads + h] = {.lo = std::clamp(tile.lo(row) - start, 0, kChunkTokens),
+                                       .hi = std::clamp(tile.hi(row) - start, 0, kChunkTokens)};
     }
   }
   AttentionTask task{.type_k = kv.type_k,
@@ -103,6 +111,7 @@ void CpuOps::attend_chunk(const AttentionTile& tile, int chunk, float* partials,
                      .softcap = tile.params->softcap,
                      .queries = queries,
                      .n_queries = tile.queries(),
+                     .packed = packed,
                      .partials = partials,
                      .scratch = scratch};
   const auto head = static_cast<size_t>(tile.kv_head) * kPageTokens;
@@ -133,15 +142,17 @@ void CpuOps::finish_tile(const AttentionTile& tile, const float* partials) const
 }
 
 /// All chunks of a tile one after the other, merged as they come. `memory` holds two sets of
-/// partials and the scratch.
+/// partials, the packed queries and the scratch.
 void CpuOps::attend_whole(const AttentionTile& tile, float* memory) const {
   const int64_t size = partial_floats(tile.layer->head_dim_v);
   float* total = memory;
   float* part = memory + tile.partials();
-  float* scratch = part + tile.partials();
-  attend_chunk(tile, tile.first_chunk, total, scratch);
+  float* packed = part + tile.partials();
+  float* scratch = packed + tile.packed();
+  pack_tile(tile, packed);
+  attend_chunk(tile, tile.first_chunk, packed, total, scratch);
   for (int chunk = tile.first_chunk + 1; chunk < tile.end_chunk; ++chunk) {
-    attend_chunk(tile, chunk, part, scratch);
+    attend_chunk(tile, chunk, packed, part, scratch);
     for (int i = 0; i < tile.queries(); ++i)
       leaf_.merge(total + i * size, part + i * size, tile.layer->head_dim_v);
   }
@@ -166,16 +177,17 @@ void CpuOps::attention(Rows out, Rows q, const KvView& kv, int layer_index,
   }
   const KvLayer& layer = *tiles_[0].layer;
   const int64_t scratch = attention_scratch_floats(queries, layer.head_dim_k, layer.head_dim_v);
-  const int64_t per_thread = 2 * partials + scratch;
+  const int64_t per_thread = 2 * partials + packed_floats(queries, layer.head_dim_k) + scratch;
   const auto count = static_cast<int64_t>(tiles_.size());
   const bool alone = team_.size() == 1 || cost <= kInlineAttentionCost;
   const bool spread = !alone && chunks > count && count < 4 * team_.size();
   const AttentionTile& last = tiles_.back();
   const int64_t shared =
-      spread ? last.memory + last.partials() * (last.end_chunk - last.first_chunk) : 0;
+      spread ? last.memory + last.packed() + last.partials() * (last.end_chunk - last.first_chunk)
+             : 0;
   const auto needed = static_cast<size_t>(shared + per_thread * team_.size());
-  if (attention_memory_.size() < needed) attention_memory_.resize(needed);
-  float* own = attention_memory_.data() + shared;
+  float* const memory = aligned_memory(needed);
+  float* const own = memory + shared;
   if (alone) {
     for (const AttentionTile& tile : tiles_) attend_whole(tile, own);
     return;
@@ -187,11 +199,21 @@ void CpuOps::attention(Rows out, Rows q, const KvView& kv, int layer_index,
     });
     return;
   }
-  attend_spread(chunks, own, per_thread);
+  attend_spread(chunks, memory, own, per_thread);
+}
+
+/// Room for `count` floats that begins where a vector does.
+float* CpuOps::aligned_memory(size_t count) {
+  constexpr size_t kVectorBytes = 64;
+  const size_t room = count + kVectorBytes / sizeof(float);
+  if (attention_memory_.size() < room) attention_memory_.resize(room);
+  const auto address = reinterpret_cast<uintptr_t>(attention_memory_.data());
+  return attention_memory_.data() + (-address % kVectorBytes) / sizeof(float);
 }
 
 /// Few tiles with long contexts: every chunk is a piece of work of its own, merged at the end.
-void CpuOps::attend_spread(int64_t chunks, float* own, int64_t per_thread) {
+void CpuOps::attend_spread(int64_t chunks, float* memory, float* own, int64_t per_thread) {
+  for (const AttentionTile& tile : tiles_) pack_tile(tile, memory + tile.memory);
   team_.parallel_for(chunks, [&](int64_t i, int thread) {
     size_t t = 0;
     while (i >= tiles_[t].end_chunk - tiles_[t].first_chunk) {
@@ -199,13 +221,14 @@ void CpuOps::attend_spread(int64_t chunks, float* own, int64_t per_thread) {
       ++t;
     }
     const AttentionTile& tile = tiles_[t];
-    attend_chunk(tile, tile.first_chunk + static_cast<int>(i),
-                 attention_memory_.data() + tile.memory + i * tile.partials(),
+    const float* packed = memory + tile.memory;
+    attend_chunk(tile, tile.first_chunk + static_cast<int>(i), packed,
+                 memory + tile.memory + tile.packed() + i * tile.partials(),
                  own + thread * per_thread);
   });
   for (const AttentionTile& tile : tiles_) {
     const int64_t size = partial_floats(tile.layer->head_dim_v);
-    float* total = attention_memory_.data() + tile.memory;
+    float* total = memory + tile.memory + tile.packed();
     for (int chunk = 1; chunk < tile.end_chunk - tile.first_chunk; ++chunk) {
       const float* part = total + chunk * tile.partials();
       for (int i = 0; i < tile.queries(); ++i)

@@ -33,8 +33,8 @@ struct AttentionTile {
   int first_pos;    ///< position of first_row
   int first_chunk;  ///< chunks [first_chunk, end_chunk) hold all that the rows see
   int end_chunk;
-  int64_t
-      memory;  ///< floats before this tile's partial results, when chunks are spread over threads
+  int64_t memory;  ///< floats before this tile's packed queries and then partial results, when
+                   ///< chunks are spread over threads
   Rows q;
   Rows out;
 
@@ -45,6 +45,7 @@ struct AttentionTile {
   }
   int hi(int row) const { return first_pos + row + 1; }
   int64_t partials() const { return queries() * partial_floats(layer->head_dim_v); }
+  int64_t packed() const { return packed_floats(queries(), layer->head_dim_k); }
 };
 
 class CpuOps final : public Ops {
@@ -101,9 +102,12 @@ class CpuOps final : public Ops {
   const Angles& angles_for(const RopeParams& params, std::span<const int32_t> positions);
 
   void plan_tiles(const Rows& q, const KvView& kv, int layer, const AttentionParams& params);
-  void attend_chunk(const AttentionTile& tile, int chunk, float* partials, float* scratch) const;
+  void pack_tile(const AttentionTile& tile, float* packed) const;
+  void attend_chunk(const AttentionTile& tile, int chunk, const float* packed, float* partials,
+                    float* scratch) const;
   void finish_tile(const AttentionTile& tile, const float* partials) const;
-  void attend_spread(int64_t chunks, float* own, int64_t per_thread);
+  void attend_spread(int64_t chunks, float* memory, float* own, int64_t per_thread);
+  float* aligned_memory(size_t count);
   void attend_whole(const AttentionTile& tile, float* memory) const;
 
   const Leaf& leaf_;

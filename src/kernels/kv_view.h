@@ -15,10 +15,14 @@ inline constexpr uint32_t kNoPage = UINT32_MAX;
 
 enum class KvType : uint8_t { kF16, kQ8_0, kF32 };
 
-/// Where one layer's keys and values lie within a page of its group.
-/// Keys: [n_head_kv][kPageTokens][head_dim_k] at k_offset; values:
-/// [n_head_kv][kPageTokens][head_dim_v] at v_offset. A q8_0 row is head_dim / 32 blocks of a f16
-/// scale and 32 int8.
+/// Where one layer's keys and values lie within a page of its group, in the order that the kernels
+/// read them. Heads follow each other, n_head_kv at k_offset, n_head_kv at v_offset; a head takes
+/// kPageTokens * kv_row_bytes().
+/// Keys, dimension by dimension: [head_dim_k][kPageTokens]. q8_0, for each 32 dimensions: a f16
+/// scale per token, then int8 [8][kPageTokens][4].
+/// Values, token by token: [kPageTokens][head_dim_v]. q8_0: f16 scales [head_dim_v /
+/// 32][kPageTokens], then int8 [kPageTokens][head_dim_v]. A token's numbers depend on that token
+/// alone, whatever was in the page before.
 struct KvLayer {
   int group = 0;
   size_t k_offset = 0;  ///< bytes from the start of the page

@@ -93,15 +93,13 @@ struct LeafDot {
 inline constexpr int kChunkPages = 16;
 inline constexpr int kChunkTokens = kChunkPages * kPageTokens;
 
-/// One query vector looking at positions [lo, hi) of a chunk, counted from the chunk's first.
+/// The positions [lo, hi) of a chunk that one query looks at, counted from the chunk's first.
 struct AttentionQuery {
-  const float* q = nullptr;
   int lo = 0;
   int hi = 0;
 };
 
-/// Queries over one chunk of one key/value head. Nothing outside the queries' positions matters or
-/// is read.
+/// Queries over one chunk of one key/value head. Nothing outside the queries' positions matters.
 struct AttentionTask {
   KvType type_k{};
   KvType type_v{};
@@ -114,16 +112,24 @@ struct AttentionTask {
   float softcap = 0.0f;
   const AttentionQuery* queries = nullptr;
   int n_queries = 0;
-  float* partials = nullptr;  ///< out: [n_queries] of partial_floats(dim_v)
-  float* scratch = nullptr;   ///< attention_scratch_floats() of room, initialised once
+  const float* packed = nullptr;  ///< the queries as Leaf::pack_queries wrote them
+  float* partials = nullptr;      ///< out: [n_queries] of partial_floats(dim_v)
+  float* scratch = nullptr;       ///< attention_scratch_floats() of room, initialised once
 };
 
-/// A partial result: the largest score, the sum of exp(score - largest), and the values weighted by
-/// that exp. An empty one has the sum 0.
-static constexpr int64_t partial_floats(int dim_v) { return (dim_v + 2 + 7) / 8 * 8; }
+static constexpr int64_t whole_vectors(int64_t n) { return (n + 15) / 16 * 16; }
+/// A partial result: the values weighted by 2^(score - largest), and from partial_sums() on the
+/// largest score and the sum of these weights, scores in units of ln 2. An empty one has the sum 0.
+static constexpr int64_t partial_sums(int dim_v) { return whole_vectors(dim_v); }
+static constexpr int64_t partial_floats(int dim_v) { return whole_vectors(dim_v) + 16; }
+/// Room of packed queries: their numbers and a factor each.
+static constexpr int64_t packed_floats(int n_queries, int dim_k) {
+  return whole_vectors(int64_t{n_queries} * (dim_k + 1));
+}
+/// Scores, the weights of a tile's queries, and some pages as floats.
 static constexpr int64_t attention_scratch_floats(int n_queries, int dim_k, int dim_v) {
-  const int dim = dim_k > dim_v ? dim_k : dim_v;
-  return int64_t{n_queries} * kChunkTokens + int64_t{kPageTokens} * ((dim + 7) / 8 * 8);
+  const int64_t dim = whole_vectors(dim_k > dim_v ? dim_k : dim_v);
+  return (int64_t{n_queries} + 16) * kChunkTokens + 4 * kPageTokens * dim;
 }
 
 struct Leaf {
@@ -141,7 +147,11 @@ struct Leaf {
   void (*gelu_mul)(float* gate, const float* up, int64_t n);
   /// Rotates one head: cos and sin of n_rot / 2 angles.
   void (*rope)(float* x, const float* cos, const float* sin, int n_rot, RopeStyle style);
-  void (*store_kv)(KvType type, uint8_t* out, const float* x, int n);
+  /// Writes a token's key (value) to its slot of a head's part of a page (kv_view.h).
+  void (*store_key)(KvType type, uint8_t* page, int slot, const float* x, int dim);
+  void (*store_value)(KvType type, uint8_t* page, int slot, const float* x, int dim);
+  /// Queries in the form that attend() wants for keys of this type; `packed`: packed_floats().
+  void (*pack_queries)(KvType type, const float* const* q, int n, int dim, float* packed);
   void (*attend)(const AttentionTask& task);
   /// Adds a later chunk's partial result to the one of all chunks before.
   void (*merge)(float* into, const float* part, int dim_v);

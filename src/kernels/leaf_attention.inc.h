@@ -1,5 +1,5 @@
-// Thread rule: pure functions. Part of leaf.inc.h: storing keys and values, and attention over one
-// chunk of them.
+// Thread rule: pure functions. Part of leaf.inc.h: attention over one chunk of keys and values, and
+// merging chunks.
 //
 // Attention in parts with a running maximum: arXiv 1805.02867 (online softmax), 2205.14135
 // (FlashAttention).
@@ -8,276 +8,326 @@
 #include <cstring>
 
 #include "kernels/leaf.h"
+#include "kernels/leaf_attention_tiles.inc.h"
 #include "simd/vec_math.h"
 
 namespace ondol::kernels {
 namespace {
 
-using simd::Vec;
-
 constexpr float kMinusInfinity = -__builtin_inff();
+constexpr float kLog2E = 1.44269504088896341f;
+/// Pages that are worked on together: as many as the first cache holds as floats.
+constexpr int kMaxGroupPages = 4;
+constexpr int group_pages(int dim) { return dim <= 64 ? kMaxGroupPages : 2; }
 
-void store_f16_row(uint8_t* out, const float* x, int n) {
-  int i = 0;
-  for (; i + 8 <= n; i += 8) Vec::store_f16(out + 2 * i, Vec::fload(x + i));
-  if (i < n) {
-    uint8_t last[16];
-    Vec::store_f16(last, Vec::fload_n(x + i, n - i));
-    std::memcpy(out + 2 * i, last, static_cast<size_t>(n - i) * 2);
-  }
+/// 2^x for x <= 0, within about 2 units in the last place; 0 below -125.
+ONDOL_VEC Wide::F32 exp2_down(Wide::F32 x) {
+  const auto low = Wide::splat_f(-125.0f);
+  const auto bounded = Wide::fmax(low, x);
+  const auto n = Wide::round_even(bounded);
+  const auto f = Wide::fsub(bounded, n);
+  // The polynomial of this degree with the least relative error on [-1/2, 1/2] among those that
+  // are 1 at 0: 1.1e-7.
+  auto p = Wide::splat_f(0x1.5bba14p-10f);
+  p = Wide::fma(p, f, Wide::splat_f(0x1.3cea88p-7f));
+  p = Wide::fma(p, f, Wide::splat_f(0x1.c6b752p-5f));
+  p = Wide::fma(p, f, Wide::splat_f(0x1.ebf9bcp-3f));
+  p = Wide::fma(p, f, Wide::splat_f(0x1.62e42ap-1f));
+  p = Wide::fma(p, f, Wide::splat_f(1.0f));
+  return Wide::select(Wide::less(x, low), Wide::fzero(), Wide::times_exp2(p, n));
+}
+ONDOL_VEC float exp2_down(float x) {
+  float lanes[kLanes];
+  Wide::fstore(lanes, exp2_down(Wide::splat_f(x)));
+  return lanes[0];
 }
 
-/// Blocks of a float16 step and 32 int8, each from its own 32 values alone.
-void store_q8_row(uint8_t* out, const float* x, int n) {
-  for (int i = 0; i < n; i += 32, out += 34) {
-    auto m = Vec::fzero();
-    for (int j = 0; j < 32; j += 8) m = Vec::fmax(m, Vec::fabs(Vec::fload(x + i + j)));
-    const float largest_value = Vec::reduce_max(m);
-    const bool zero = largest_value < 1e-36f;
-    uint8_t step[16];
-    Vec::store_f16(step, Vec::splat_f(zero ? 0.0f : largest_value / 127.0f));
-    std::memcpy(out, step, 2);
-    const auto f = Vec::splat_f(zero ? 0.0f : 127.0f / largest_value);
-    Vec::store(
-        out + 2,
-        Vec::quantized(Vec::fmul(Vec::fload(x + i), f), Vec::fmul(Vec::fload(x + i + 8), f),
-                       Vec::fmul(Vec::fload(x + i + 16), f), Vec::fmul(Vec::fload(x + i + 24), f)));
-  }
-}
-
-void store_kv(KvType type, uint8_t* out, const float* x, int n) {
-  switch (type) {
-    case KvType::kF16:
-      return store_f16_row(out, x, n);
-    case KvType::kQ8_0:
-      return store_q8_row(out, x, n);
-    case KvType::kF32:
-      std::memcpy(out, x, static_cast<size_t>(n) * 4);
-      return;
-  }
-}
-
-ONDOL_VEC int row_bytes(KvType type, int dim) {
-  return type == KvType::kF16 ? dim * 2 : type == KvType::kQ8_0 ? dim / 32 * 34 : dim * 4;
-}
-
-/// One stored row as floats; the last vector is filled up with zeros.
-template <KvType kType>
-ONDOL_VEC void unpack_row(const uint8_t* row, int dim, float* out) {
-  if constexpr (kType == KvType::kQ8_0) {
-    for (int i = 0; i < dim; i += 32, row += 34) {
-      const auto step = Vec::splat_f(Vec::f16(row));
-#pragma GCC unroll 4
-      for (int j = 0; j < 32; j += 8)
-        Vec::fstore(out + i + j, Vec::fmul(Vec::load_i8(row + 2 + j), step));
-    }
-  } else {
-    constexpr int kBytes = kType == KvType::kF16 ? 2 : 4;
-    const auto load = [](const uint8_t* p) {
-      if constexpr (kType == KvType::kF16) return Vec::load_f16(p);
-      return Vec::load_f32(p);
-    };
-    int i = 0;
-    for (; i + 8 <= dim; i += 8) Vec::fstore(out + i, load(row + i * kBytes));
-    if (i < dim) {
-      uint8_t last[32] = {};
-      std::memcpy(last, row + i * kBytes, static_cast<size_t>((dim - i) * kBytes));
-      Vec::fstore(out + i, load(last));
-    }
-  }
-}
-
-template <KvType kType>
-void unpack_rows(const uint8_t* page, int first, int end, int dim, float* out) {
-  const int width = (dim + 7) / 8 * 8;
-  for (int slot = first; slot < end; ++slot) {
-    unpack_row<kType>(page + slot * row_bytes(kType, dim), dim, out + slot * width);
-  }
-}
-
-/// Starts to fetch a page while the one before is worked on: the hardware does not see that pages
-/// follow each other.
-ONDOL_VEC void fetch_page(KvType type, const uint8_t* page, int dim) {
-  const int bytes = kPageTokens * row_bytes(type, dim);
-  for (int i = 0; i < bytes; i += 64) __builtin_prefetch(page + i);
-}
-
-/// Slots [first, end) of a page as floats, padded with zeros to whole vectors.
-ONDOL_VEC void unpack_page(KvType type, const uint8_t* page, int first, int end, int dim,
-                           float* out) {
-  switch (type) {
-    case KvType::kF16:
-      return unpack_rows<KvType::kF16>(page, first, end, dim, out);
-    case KvType::kQ8_0:
-      return unpack_rows<KvType::kQ8_0>(page, first, end, dim, out);
-    case KvType::kF32:
-      return unpack_rows<KvType::kF32>(page, first, end, dim, out);
-  }
-}
-
-/// Scores of one query with eight keys of `width` floats.
-ONDOL_VEC Vec::F32 scores8(const float* q, const float* keys, int dim, int width) {
-  Vec::F32 sums[8];
-  for (int j = 0; j < 8; ++j) sums[j] = Vec::fzero();
-  int i = 0;
-  for (; i + 8 <= dim; i += 8) {
-    const auto x = Vec::fload(q + i);
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) sums[j] = Vec::fma(x, Vec::fload(keys + j * width + i), sums[j]);
-  }
-  if (i < dim) {
-    const auto x = Vec::fload_n(q + i, dim - i);
-    for (int j = 0; j < 8; ++j) sums[j] = Vec::fma(x, Vec::fload(keys + j * width + i), sums[j]);
-  }
-  return Vec::reduce8(sums);
-}
-
-/// acc[i ...] += sum over the slots [first, end) of weights[slot] * values[slot], kLanes vectors at
-/// a time.
-template <int kLanes>
-ONDOL_VEC void add_values(float* acc, const float* weights, const float* values, int first, int end,
-                          int width) {
-  Vec::F32 sums[kLanes];
-  for (int j = 0; j < kLanes; ++j) sums[j] = Vec::fload(acc + 8 * j);
-  for (int slot = first; slot < end; ++slot) {
-    const auto w = Vec::splat_f(weights[slot]);
-#pragma GCC unroll 8
-    for (int j = 0; j < kLanes; ++j)
-      sums[j] = Vec::fma(w, Vec::fload(values + slot * width + 8 * j), sums[j]);
-  }
-  for (int j = 0; j < kLanes; ++j) Vec::fstore(acc + 8 * j, sums[j]);
-}
-
-struct Slots {
-  int first, end;
-};
-/// The part of [lo, hi) that lies in a page, as slots of the page; empty: first >= end.
-ONDOL_VEC Slots slots_of(int lo, int hi, int page) {
-  const int start = page * kPageTokens;
-  const int first = lo - start;
-  const int end = hi - start;
-  return {first < 0 ? 0 : first, end > kPageTokens ? kPageTokens : end};
-}
-
-/// The scores of a chunk in place: capped, then exp(score - largest). Writes largest and sum to the
-/// partial result.
+/// The scores of a chunk in place: scaled and capped, in units of ln 2, then 2^(score - largest).
+/// Writes the largest and the sum.
 void softmax_part(float* scores, const AttentionQuery& query, float scale_factor, float cap,
-                  float* partial) {
-  // Whole groups of eight from the first position on, so that a position's lane does not depend on
+                  float* sums) {
+  // Whole vectors from the chunk's first position on, so that a position's lane does not depend on
   // the query.
-  const int first = query.lo / 8 * 8;
-  const int end = (query.hi + 7) / 8 * 8;
-  const auto factor = Vec::splat_f(scale_factor);
-  const auto c = Vec::splat_f(cap);
+  const int first = query.lo / 16 * 16;
+  const int end = (query.hi + 15) / 16 * 16;
   for (int i = first; i < query.lo; ++i) scores[i] = kMinusInfinity;
   for (int i = query.hi; i < end; ++i) scores[i] = kMinusInfinity;
-  auto largest_lanes = Vec::splat_f(kMinusInfinity);
-  for (int i = first; i < end; i += 8) {
-    auto s = Vec::fmul(Vec::fload(scores + i), factor);
-    if (cap != 0.0f) {
-      const auto capped = Vec::fmul(c, simd::tanh<Vec>(Vec::fdiv(s, c)));
-      s = Vec::select(Vec::less(Vec::splat_f(kMinusInfinity), s), capped, s);
+  auto largest_lanes = Wide::splat_f(kMinusInfinity);
+  if (cap == 0.0f) {
+    const auto factor = Wide::splat_f(scale_factor * kLog2E);
+    for (int i = first; i < end; i += kLanes) {
+      const auto s = Wide::fmul(Wide::fload(scores + i), factor);
+      Wide::fstore(scores + i, s);
+      largest_lanes = Wide::fmax(largest_lanes, s);
     }
-    Vec::fstore(scores + i, s);
-    largest_lanes = Vec::fmax(largest_lanes, s);
+  } else {
+    const auto factor = Wide::splat_f(scale_factor / cap);
+    const auto cap2 = Wide::splat_f(cap * kLog2E);
+    for (int i = first; i < end; i += kLanes) {
+      const auto s = Wide::fmul(Wide::fload(scores + i), factor);
+      const auto seen = Wide::less(Wide::splat_f(kMinusInfinity), s);
+      const auto capped = Wide::select(seen, Wide::fmul(cap2, simd::tanh<Wide>(s)), s);
+      Wide::fstore(scores + i, capped);
+      largest_lanes = Wide::fmax(largest_lanes, capped);
+    }
   }
-  const float largest_score = Vec::reduce_max(largest_lanes);
-  auto sum = Vec::fzero();
-  for (int i = first; i < end; i += 8) {
-    const auto p = simd::exp<Vec>(Vec::fsub(Vec::fload(scores + i), Vec::splat_f(largest_score)));
-    Vec::fstore(scores + i, p);
-    sum = Vec::fadd(sum, p);
+  const float largest_score = Wide::reduce_max(largest_lanes);
+  const auto shift = Wide::splat_f(largest_score);
+  auto sum = Wide::fzero();
+  for (int i = first; i < end; i += kLanes) {
+    const auto p = exp2_down(Wide::fsub(Wide::fload(scores + i), shift));
+    Wide::fstore(scores + i, p);
+    sum = Wide::fadd(sum, p);
   }
-  partial[0] = largest_score;
-  partial[1] = Vec::reduce(sum);
+  sums[0] = largest_score;
+  sums[1] = Wide::reduce(sum);
 }
 
-ONDOL_VEC void score_page(const AttentionTask& t, int page, Slots all, float* keys) {
-  const int width = (t.dim_k + 7) / 8 * 8;
-  if (page + 1 < kChunkPages && t.k_pages[page + 1] != nullptr)
-    fetch_page(t.type_k, t.k_pages[page + 1], t.dim_k);
-  unpack_page(t.type_k, t.k_pages[page], all.first, all.end, t.dim_k, keys);
-  for (int n = 0; n < t.n_queries; ++n) {
-    const Slots slots = slots_of(t.queries[n].lo, t.queries[n].hi, page);
-    float* scores = t.scratch + n * kChunkTokens + page * kPageTokens;
-    for (int slot = slots.first / 8 * 8; slot < slots.end; slot += 8) {
-      Vec::fstore(scores + slot, scores8(t.queries[n].q, keys + slot * width, t.dim_k, width));
+/// Positions or rows [lo, hi).
+struct Range {
+  int lo, hi;
+};
+ONDOL_VEC Range within(Range a, int lo, int hi) {
+  return {(a.lo > lo ? a.lo : lo) - lo, (a.hi < hi ? a.hi : hi) - lo};
+}
+/// What any of the queries sees.
+ONDOL_VEC Range seen_by(const AttentionQuery* queries, int n) {
+  Range all{kChunkTokens, 0};
+  for (int j = 0; j < n; ++j) {
+    if (queries[j].lo >= queries[j].hi) continue;
+    all.lo = queries[j].lo < all.lo ? queries[j].lo : all.lo;
+    all.hi = queries[j].hi > all.hi ? queries[j].hi : all.hi;
+  }
+  return all;
+}
+
+/// Starts to fetch pages while those before are worked on: the hardware does not see that pages
+/// follow each other.
+ONDOL_VEC void fetch_pages(const uint8_t* const* pages, int first, int end, int64_t bytes) {
+  for (int page = first; page < end && page < kChunkPages; ++page) {
+    if (pages[page] == nullptr) return;
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(pages[page] + i);
+  }
+}
+ONDOL_VEC int64_t page_bytes(KvType type, int dim) {
+  const int row = type == KvType::kF16 ? dim * 2 : type == KvType::kQ8_0 ? dim / 32 * 34 : dim * 4;
+  return int64_t{row} * kPageTokens;
+}
+
+/// Scores of a tile's queries with n neighbouring pages.
+template <KvType kType, int Q>
+ONDOL_VEC void score_group(const uint8_t* const* pages, int n, const float* q, int dim,
+                           float* scores) {
+  constexpr int kVectors = tile_vectors(Q);
+  constexpr int kPages = kVectors / kPageVectors > 1 ? kVectors / kPageVectors : 1;
+  int i = 0;
+  for (; i + kPages <= n; i += kPages)
+    score_tile<kType, Q, kPages * kPageVectors>(pages + i, q, dim, scores + i * kPageTokens);
+  for (; i < n; ++i)
+    score_tile<kType, Q, kPageVectors>(pages + i, q, dim, scores + i * kPageTokens);
+}
+
+/// `pages` hold the group's keys as kType.
+template <KvType kType>
+void score_queries(const AttentionTask& t, int first_page, const uint8_t* const* pages, int n) {
+  for (int first = 0; first < t.n_queries;) {
+    const int count = tile_queries(t.n_queries - first);
+    const Range seen = within(seen_by(t.queries + first, count), first_page * kPageTokens,
+                              (first_page + n) * kPageTokens);
+    if (seen.lo < seen.hi) {
+      const int skip = seen.lo / kPageTokens;
+      const int end = (seen.hi + kPageTokens - 1) / kPageTokens;
+      with_count(count, [&](auto q) {
+        score_group<kType, decltype(q)::value>(
+            pages + skip, end - skip, t.packed + static_cast<int64_t>(first) * t.dim_k, t.dim_k,
+            t.scratch + static_cast<int64_t>(first) * kChunkTokens +
+                (first_page + skip) * kPageTokens);
+      });
     }
+    first += count;
   }
 }
 
-ONDOL_VEC void value_page(const AttentionTask& t, int page, Slots all, float* values) {
-  const int width = (t.dim_v + 7) / 8 * 8;
-  if (page + 1 < kChunkPages && t.v_pages[page + 1] != nullptr)
-    fetch_page(t.type_v, t.v_pages[page + 1], t.dim_v);
-  unpack_page(t.type_v, t.v_pages[page], all.first, all.end, t.dim_v, values);
-  for (int n = 0; n < t.n_queries; ++n) {
-    const Slots slots = slots_of(t.queries[n].lo, t.queries[n].hi, page);
-    const float* weights = t.scratch + n * kChunkTokens + page * kPageTokens;
-    float* acc = t.partials + n * partial_floats(t.dim_v) + 2;
-    int i = 0;
-    for (; i + 64 <= t.dim_v; i += 64)
-      add_values<8>(acc + i, weights, values + i, slots.first, slots.end, width);
-    for (; i + 8 <= t.dim_v; i += 8)
-      add_values<1>(acc + i, weights, values + i, slots.first, slots.end, width);
-    for (; i < t.dim_v; ++i) {
-      for (int slot = slots.first; slot < slots.end; ++slot)
-        acc[i] += weights[slot] * values[slot * width + i];
+template <KvType kType>
+void score_pages(const AttentionTask& t, int begin, int end, float* room) {
+  const int step = group_pages(t.dim_k);
+  const int64_t bytes = page_bytes(kType, t.dim_k);
+  for (int page = begin; page < end; page += step) {
+    const int n = end - page < step ? end - page : step;
+    fetch_pages(t.k_pages, page + step, page + 2 * step, bytes);
+    if (page + step >= end) fetch_pages(t.v_pages, begin, begin + 1, page_bytes(t.type_v, t.dim_v));
+    if constexpr (kType == KvType::kF16) {
+      if (t.n_queries > kTileQ) {
+        const uint8_t* unpacked[kMaxGroupPages];
+        for (int i = 0; i < n; ++i) {
+          float* out = room + i * kPageTokens * t.dim_k;
+          unpack_keys<kType>(t.k_pages[page + i], t.dim_k, out);
+          unpacked[i] = static_cast<const uint8_t*>(static_cast<const void*>(out));
+        }
+        score_queries<KvType::kF32>(t, page, unpacked, n);
+        continue;
+      }
     }
+    score_queries<kType>(t, page, t.k_pages + page, n);
+  }
+}
+
+/// Some columns for a tile's queries. Where they do not all see the same rows, each goes alone: a
+/// row that a query does not see must not touch its sums, not even times 0.
+template <KvType kType, int Q>
+void add_values(ValueRows rows, const Range (&seen)[Q], int column, int n, float* acc,
+                int64_t acc_stride) {
+  Range common = seen[0];
+  for (int j = 1; j < Q; ++j) {
+    common.lo = seen[j].lo > common.lo ? seen[j].lo : common.lo;
+    common.hi = seen[j].hi < common.hi ? seen[j].hi : common.hi;
+  }
+  if (common.lo >= common.hi) common = {kChunkTokens, kChunkTokens};
+  const auto alone = [&](int j, int lo, int hi) {
+    if (lo >= hi) return;
+    ValueRows own = rows;
+    own.first = lo;
+    own.end = hi;
+    own.weights += j * kChunkTokens;
+    value_columns<kType, 1>(own, column, n, acc + j * acc_stride, acc_stride);
+  };
+  for (int j = 0; j < Q; ++j) alone(j, seen[j].lo, seen[j].hi < common.lo ? seen[j].hi : common.lo);
+  if (common.lo == kChunkTokens) return;
+  rows.first = common.lo;
+  rows.end = common.hi;
+  value_columns<kType, Q>(rows, column, n, acc, acc_stride);
+  for (int j = 0; j < Q; ++j) alone(j, common.hi, seen[j].hi);
+}
+
+/// The weights of a tile's queries times the steps of 32 columns of q8_0 values.
+ONDOL_VEC void fold_steps(const uint8_t* const* pages, int n_pages, int block, const float* weights,
+                          int queries, float* out) {
+  for (int i = 0; i < n_pages * kPageTokens; i += kLanes) {
+    const auto step =
+        Wide::load_f16(pages[i / kPageTokens] + (block * kPageTokens + i % kPageTokens) * 2);
+    for (int j = 0; j < queries; ++j)
+      Wide::fstore(out + j * kChunkTokens + i,
+                   Wide::fmul(Wide::fload(weights + j * kChunkTokens + i), step));
+  }
+}
+
+/// A group of pages for all queries; rows hold the values as kType, or their codes where the pages
+/// are q8_0.
+template <KvType kType>
+void value_queries(const AttentionTask& t, int page, int n, ValueRows rows, float* folded) {
+  const int64_t size = partial_floats(t.dim_v);
+  const int width = (t.dim_v + kLanes - 1) / kLanes * kLanes;
+  for (int first = 0; first < t.n_queries;) {
+    const int count = tile_queries(t.n_queries - first);
+    const float* weights =
+        t.scratch + static_cast<int64_t>(first) * kChunkTokens + page * kPageTokens;
+    float* acc = t.partials + first * size;
+    with_count(count, [&](auto q) {
+      constexpr int kQueries = decltype(q)::value;
+      Range seen[kQueries];
+      bool any = false;
+      for (int j = 0; j < kQueries; ++j) {
+        const AttentionQuery& query = t.queries[first + j];
+        seen[j] = within({query.lo, query.hi}, page * kPageTokens, (page + n) * kPageTokens);
+        any = any || seen[j].lo < seen[j].hi;
+      }
+      if (!any) return;
+      if (t.type_v != KvType::kQ8_0) {
+        rows.weights = weights;
+        return add_values<kType, kQueries>(rows, seen, 0, width, acc, size);
+      }
+      rows.weights = folded;
+      for (int block = 0; block < t.dim_v / 32; ++block) {
+        fold_steps(t.v_pages + page, n, block, weights, kQueries, folded);
+        add_values<kType, kQueries>(rows, seen, block * 32, 32, acc, size);
+      }
+    });
+    first += count;
+  }
+}
+
+template <KvType kType>
+void value_pages(const AttentionTask& t, int begin, int end, float* folded, float* room) {
+  const int step = group_pages(t.dim_v);
+  const int width = (t.dim_v + kLanes - 1) / kLanes * kLanes;
+  const bool direct = width == t.dim_v && (t.n_queries <= kTileQ || kType == KvType::kF32);
+  const int64_t codes = kType == KvType::kQ8_0 ? t.dim_v / 32 * 2 * kPageTokens : 0;
+  const uint8_t* pages[kMaxGroupPages];
+  for (int page = begin; page < end; page += step) {
+    const int n = end - page < step ? end - page : step;
+    fetch_pages(t.v_pages, page + step, page + 2 * step, page_bytes(kType, t.dim_v));
+    for (int i = 0; i < n; ++i) pages[i] = t.v_pages[page + i] + codes;
+    if (direct) {
+      value_queries<kType>(t, page, n,
+                           {pages, 0, 0, int64_t{t.dim_v} * value_bytes(kType), nullptr}, folded);
+      continue;
+    }
+    for (int i = 0; i < n; ++i) {
+      float* out = room + i * kPageTokens * width;
+      unpack_values<kType>(pages[i], kPageTokens, t.dim_v, width, out);
+      pages[i] = static_cast<const uint8_t*>(static_cast<const void*>(out));
+    }
+    value_queries<KvType::kF32>(t, page, n, {pages, 0, 0, int64_t{width} * 4, nullptr}, folded);
   }
 }
 
 void attend(const AttentionTask& t) {
-  int lo = kChunkTokens;
-  int hi = 0;
-  for (int n = 0; n < t.n_queries; ++n) {
-    if (t.queries[n].lo >= t.queries[n].hi) continue;
-    lo = t.queries[n].lo < lo ? t.queries[n].lo : lo;
-    hi = t.queries[n].hi > hi ? t.queries[n].hi : hi;
+  const int64_t size = partial_floats(t.dim_v);
+  std::memset(t.partials, 0, static_cast<size_t>(t.n_queries * size) * sizeof(float));
+  const Range all = seen_by(t.queries, t.n_queries);
+  if (all.lo >= all.hi) return;
+  const int begin = all.lo / kPageTokens;
+  const int end = (all.hi + kPageTokens - 1) / kPageTokens;
+  float* folded = t.scratch + static_cast<int64_t>(t.n_queries) * kChunkTokens;
+  float* room = folded + 16 * kChunkTokens;
+  if (t.type_k == KvType::kF16) score_pages<KvType::kF16>(t, begin, end, room);
+  if (t.type_k == KvType::kQ8_0) score_pages<KvType::kQ8_0>(t, begin, end, room);
+  if (t.type_k == KvType::kF32) score_pages<KvType::kF32>(t, begin, end, room);
+  const float* factors = t.packed + static_cast<int64_t>(t.n_queries) * t.dim_k;
+  for (int j = 0; j < t.n_queries; ++j) {
+    if (t.queries[j].lo < t.queries[j].hi)
+      softmax_part(t.scratch + static_cast<int64_t>(j) * kChunkTokens, t.queries[j],
+                   t.scale * factors[j], t.softcap, t.partials + j * size + partial_sums(t.dim_v));
   }
-  for (int64_t i = 0; i < t.n_queries * partial_floats(t.dim_v); ++i) t.partials[i] = 0.0f;
-  float* rows = t.scratch + t.n_queries * kChunkTokens;
-  for (int page = lo / kPageTokens; page * kPageTokens < hi; ++page)
-    score_page(t, page, slots_of(lo, hi, page), rows);
-  for (int n = 0; n < t.n_queries; ++n) {
-    if (t.queries[n].lo >= t.queries[n].hi) continue;
-    softmax_part(t.scratch + n * kChunkTokens, t.queries[n], t.scale, t.softcap,
-                 t.partials + n * partial_floats(t.dim_v));
-  }
-  for (int page = lo / kPageTokens; page * kPageTokens < hi; ++page)
-    value_page(t, page, slots_of(lo, hi, page), rows);
-}
-
-ONDOL_VEC float exp1(float x) {
-  float lanes_out[8];
-  Vec::fstore(lanes_out, simd::exp<Vec>(Vec::splat_f(x)));
-  return lanes_out[0];
+  if (t.type_v == KvType::kF16) value_pages<KvType::kF16>(t, begin, end, folded, room);
+  if (t.type_v == KvType::kQ8_0) value_pages<KvType::kQ8_0>(t, begin, end, folded, room);
+  if (t.type_v == KvType::kF32) value_pages<KvType::kF32>(t, begin, end, folded, room);
 }
 
 void merge(float* into, const float* part, int dim_v) {
-  if (part[1] == 0.0f) return;
-  if (into[1] == 0.0f) {
+  float* sums = into + partial_sums(dim_v);
+  const float* more = part + partial_sums(dim_v);
+  if (more[1] == 0.0f) return;
+  if (sums[1] == 0.0f) {
     std::memcpy(into, part, static_cast<size_t>(partial_floats(dim_v)) * sizeof(float));
     return;
   }
-  const float largest_score = part[0] > into[0] ? part[0] : into[0];
-  const float a = exp1(into[0] - largest_score);
-  const float b = exp1(part[0] - largest_score);
-  into[0] = largest_score;
-  into[1] = into[1] * a + part[1] * b;
-  for (int i = 2; i < dim_v + 2; ++i) into[i] = into[i] * a + part[i] * b;
+  const float largest_score = more[0] > sums[0] ? more[0] : sums[0];
+  const float a = exp2_down(sums[0] - largest_score);
+  const float b = exp2_down(more[0] - largest_score);
+  sums[0] = largest_score;
+  sums[1] = sums[1] * a + more[1] * b;
+  for (int i = 0; i < dim_v; i += kLanes) {
+    const auto added = Wide::fmul(Wide::fload(part + i), Wide::splat_f(b));
+    Wide::fstore(into + i, Wide::fma(Wide::fload(into + i), Wide::splat_f(a), added));
+  }
 }
 
 void finish(float* out, const float* partial, int dim_v, const float* sink) {
-  float sum = partial[1];
+  const float* sums = partial + partial_sums(dim_v);
+  float sum = sums[1];
   float factor = 1.0f;
   if (sink != nullptr) {
-    const float largest_score = *sink > partial[0] ? *sink : partial[0];
-    factor = exp1(partial[0] - largest_score);
-    sum = sum * factor + exp1(*sink - largest_score);
+    const float score = *sink * kLog2E;
+    const float largest_score = score > sums[0] ? score : sums[0];
+    factor = exp2_down(sums[0] - largest_score);
+    sum = sum * factor + exp2_down(score - largest_score);
   }
-  factor /= sum;
-  for (int i = 0; i < dim_v; ++i) out[i] = partial[i + 2] * factor;
+  const auto f = Wide::splat_f(factor / sum);
+  int i = 0;
+  for (; i + kLanes <= dim_v; i += kLanes)
+    Wide::fstore(out + i, Wide::fmul(Wide::fload(partial + i), f));
+  if (i < dim_v) Wide::fstore_n(out + i, Wide::fmul(Wide::fload(partial + i), f), dim_v - i);
 }
 
 }  // namespace

@@ -181,19 +181,30 @@ TEST_P(RowsTest, HalvesAndQuantisedKeysAreStoredAsTheReferenceDoes) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32}) {
     for (const int dim : {32, 96, 256}) {
       const auto x = random.vector(static_cast<size_t>(dim), 10.0f);
-      std::vector<uint8_t> own(kv_row_bytes(type, dim));
-      std::vector<uint8_t> expected(own.size());
-      leaf().store_kv(type, own.data(), x.data(), dim);
-      reference.store_kv(type, expected.data(), x.data(), dim);
-      EXPECT_EQ(own, expected);
+      std::vector<uint8_t> own(kPageTokens * kv_row_bytes(type, dim), 0xff);
+      std::vector<uint8_t> expected = own;
+      for (const int slot : {0, 3, 15}) {
+        leaf().store_key(type, own.data(), slot, x.data(), dim);
+        reference.store_key(type, expected.data(), slot, x.data(), dim);
+        EXPECT_EQ(own, expected);
+      }
+      for (const int slot : {0, 3, 15}) {
+        leaf().store_value(type, own.data(), slot, x.data(), dim);
+        reference.store_value(type, expected.data(), slot, x.data(), dim);
+        EXPECT_EQ(own, expected);
+      }
     }
   }
   const auto x = random.vector(13, 10.0f);
-  uint8_t stored[26];
-  leaf().store_kv(KvType::kF16, stored, x.data(), 13);
+  std::vector<uint8_t> keys(size_t{13} * kPageTokens * 2);
+  std::vector<uint8_t> values(keys.size());
+  leaf().store_key(KvType::kF16, keys.data(), 5, x.data(), 13);
+  leaf().store_value(KvType::kF16, values.data(), 5, x.data(), 13);
   for (size_t i = 0; i < 13; ++i) {
     uint16_t half = 0;
-    std::memcpy(&half, stored + 2 * i, 2);
+    std::memcpy(&half, keys.data() + 2 * (i * kPageTokens + 5), 2);
+    EXPECT_EQ(half, simd::float_to_half(x[i]));
+    std::memcpy(&half, values.data() + 2 * (5 * 13 + i), 2);
     EXPECT_EQ(half, simd::float_to_half(x[i]));
   }
 }

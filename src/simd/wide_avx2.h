@@ -105,6 +105,39 @@ struct Wide {
   ONDOL_VEC F32 fdiv(F32 a, F32 b) { return _mm256_div_ps(a, b); }
   ONDOL_VEC F32 fmax(F32 a, F32 b) { return _mm256_max_ps(a, b); }
   ONDOL_VEC F32 fma(F32 a, F32 b, F32 c) { return _mm256_fmadd_ps(a, b, c); }
+  ONDOL_VEC F32 fmin(F32 a, F32 b) { return _mm256_min_ps(a, b); }
+  ONDOL_VEC F32 fabs(F32 a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+  ONDOL_VEC F32 round_even(F32 a) {
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  ONDOL_VEC I32 to_i32(F32 a) { return _mm256_cvtps_epi32(a); }
+  ONDOL_VEC F32 times_exp2(F32 a, F32 n) {
+    return _mm256_castsi256_ps(add32(_mm256_castps_si256(a), shl<23>(to_i32(n))));
+  }
+  ONDOL_VEC F32 exp2i(F32 n) { return times_exp2(splat_f(1.0f), n); }
+  ONDOL_VEC F32 less(F32 a, F32 b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+  ONDOL_VEC F32 select(F32 mask, F32 yes, F32 no) { return _mm256_blendv_ps(no, yes, mask); }
+  ONDOL_VEC F32 copysign(F32 magnitude, F32 sign) {
+    return _mm256_or_ps(fabs(magnitude), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
+  }
+  ONDOL_VEC float reduce(F32 a) {
+    const __m128 lo = _mm256_castps256_ps128(a);
+    const __m128 hi = _mm256_extractf128_ps(a, 1);
+    const __m128 pairs = _mm_hadd_ps(lo, hi);
+    const __m128 fours = _mm_hadd_ps(pairs, pairs);
+    return _mm_cvtss_f32(_mm_hadd_ps(fours, fours));
+  }
+  ONDOL_VEC float reduce_max(F32 a) {
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+  }
+  ONDOL_VEC F32 load_f16(const void* p) { return _mm256_cvtph_ps(load16(p)); }
+  ONDOL_VEC F32 load_i8(const void* p) {
+    return to_f32(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i_u*>(p))));
+  }
+  ONDOL_VEC I32 even_bytes(I32 a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
+  ONDOL_VEC I32 odd_bytes(I32 a) { return _mm256_srai_epi16(a, 8); }
 
   template <int kMax>
   ONDOL_VEC Part part_zero() {

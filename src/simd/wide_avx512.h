@@ -95,6 +95,39 @@ struct Wide {
   ONDOL_VEC F32 fdiv(F32 a, F32 b) { return _mm512_div_ps(a, b); }
   ONDOL_VEC F32 fmax(F32 a, F32 b) { return _mm512_max_ps(a, b); }
   ONDOL_VEC F32 fma(F32 a, F32 b, F32 c) { return _mm512_fmadd_ps(a, b, c); }
+  ONDOL_VEC F32 fmin(F32 a, F32 b) { return _mm512_min_ps(a, b); }
+  ONDOL_VEC F32 fabs(F32 a) { return _mm512_abs_ps(a); }
+  ONDOL_VEC F32 round_even(F32 a) {
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  ONDOL_VEC I32 to_i32(F32 a) { return _mm512_cvtps_epi32(a); }
+  ONDOL_VEC F32 times_exp2(F32 a, F32 n) { return _mm512_scalef_ps(a, n); }
+  ONDOL_VEC F32 exp2i(F32 n) { return times_exp2(splat_f(1.0f), n); }
+  ONDOL_VEC __mmask16 less(F32 a, F32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+  ONDOL_VEC F32 select(__mmask16 mask, F32 yes, F32 no) {
+    return _mm512_mask_blend_ps(mask, no, yes);
+  }
+  ONDOL_VEC F32 copysign(F32 magnitude, F32 sign) {
+    return _mm512_or_ps(fabs(magnitude), _mm512_and_ps(_mm512_set1_ps(-0.0f), sign));
+  }
+  ONDOL_VEC float reduce(F32 a) {
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 m = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    m = _mm_add_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
+  }
+  ONDOL_VEC float reduce_max(F32 a) {
+    const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+  }
+  ONDOL_VEC F32 load_f16(const void* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i_u*>(p)));
+  }
+  ONDOL_VEC F32 load_i8(const void* p) { return to_f32(_mm512_cvtepi8_epi32(load16(p))); }
+  ONDOL_VEC I32 even_bytes(I32 a) { return _mm512_srai_epi16(_mm512_slli_epi16(a, 8), 8); }
+  ONDOL_VEC I32 odd_bytes(I32 a) { return _mm512_srai_epi16(a, 8); }
 
   template <int kMax>
   ONDOL_VEC Part part_zero() {

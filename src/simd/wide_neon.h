@@ -98,6 +98,34 @@ struct Wide {
   ONDOL_VEC F32 fdiv(F32 a, F32 b) { return vdivq_f32(a, b); }
   ONDOL_VEC F32 fmax(F32 a, F32 b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
   ONDOL_VEC F32 fma(F32 a, F32 b, F32 c) { return vfmaq_f32(c, a, b); }
+  ONDOL_VEC F32 fmin(F32 a, F32 b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+  ONDOL_VEC F32 fabs(F32 a) { return vabsq_f32(a); }
+  ONDOL_VEC F32 round_even(F32 a) { return vrndnq_f32(a); }
+  ONDOL_VEC I32 to_i32(F32 a) { return vcvtnq_s32_f32(a); }
+  ONDOL_VEC F32 times_exp2(F32 a, F32 n) {
+    return vreinterpretq_f32_s32(add32(vreinterpretq_s32_f32(a), shl<23>(to_i32(n))));
+  }
+  ONDOL_VEC F32 exp2i(F32 n) { return times_exp2(splat_f(1.0f), n); }
+  ONDOL_VEC uint32x4_t less(F32 a, F32 b) { return vcltq_f32(a, b); }
+  ONDOL_VEC F32 select(uint32x4_t mask, F32 yes, F32 no) { return vbslq_f32(mask, yes, no); }
+  ONDOL_VEC F32 copysign(F32 magnitude, F32 sign) {
+    return vbslq_f32(vdupq_n_u32(0x80000000u), sign, magnitude);
+  }
+  ONDOL_VEC float reduce(F32 a) { return vaddvq_f32(a); }
+  ONDOL_VEC float reduce_max(F32 a) { return vmaxvq_f32(a); }
+  ONDOL_VEC F32 load_f16(const void* p) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(static_cast<const uint16_t*>(p))));
+  }
+  ONDOL_VEC F32 load_i8(const void* p) {
+    const int8x8_t bytes = vreinterpret_s8_s32(vdup_n_s32(at<int32_t>(p)));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
+  }
+  ONDOL_VEC I32 even_bytes(I32 a) {
+    return vreinterpretq_s32_s16(vshrq_n_s16(vshlq_n_s16(vreinterpretq_s16_s32(a), 8), 8));
+  }
+  ONDOL_VEC I32 odd_bytes(I32 a) {
+    return vreinterpretq_s32_s16(vshrq_n_s16(vreinterpretq_s16_s32(a), 8));
+  }
 
   template <int kMax>
   ONDOL_VEC Part part_zero() {
@@ -120,8 +148,10 @@ struct Wide {
   ONDOL_VEC I32 scale(I32 a) { return a; }
   ONDOL_VEC I32 signed_codes(I32 a) { return a; }
   ONDOL_VEC I32 dot_i16(I32 acc, I32 pairs, const int16_t* x) {
-    const int32x4_t low = sra<16>(shl<16>(pairs));
-    return vmlaq_n_s32(vmlaq_n_s32(acc, low, x[0]), sra<16>(pairs), x[1]);
+    const int16x8_t two = vreinterpretq_s16_s32(splat32(at<int32_t>(x)));
+    const int16x8_t p = vreinterpretq_s16_s32(pairs);
+    const int32x4_t low = vmull_s16(vget_low_s16(p), vget_low_s16(two));
+    return add32(acc, vpaddq_s32(low, vmull_high_s16(p, two)));
   }
 
  private:

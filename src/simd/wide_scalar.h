@@ -38,6 +38,16 @@ struct Wide {
   }
   ONDOL_VEC uint32_t bits(int32_t a) { return static_cast<uint32_t>(a); }
   ONDOL_VEC int32_t whole(uint32_t a) { return static_cast<int32_t>(a); }
+  ONDOL_VEC float nearest(float a) {
+    return __builtin_fabsf(a) < 0x1p22f ? a + 0x1.8p23f - 0x1.8p23f : a;
+  }
+  /// The low bytes of two numbers as two int16.
+  ONDOL_VEC int32_t pair_of(uint32_t low, uint32_t high) {
+    const auto wide = [](uint32_t b) {
+      return static_cast<uint16_t>(static_cast<int8_t>(b & 0xff));
+    };
+    return whole(wide(low) | uint32_t{wide(high)} << 16);
+  }
   template <class T>
   ONDOL_VEC T at(const void* p) {
     T value;
@@ -145,6 +155,58 @@ struct Wide {
   }
   ONDOL_VEC F32 fma(F32 a, F32 b, F32 c) {
     return floats([&](int i) { return __builtin_fmaf(a.v[i], b.v[i], c.v[i]); });
+  }
+  ONDOL_VEC F32 fmin(F32 a, F32 b) {
+    return floats([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  ONDOL_VEC F32 fabs(F32 a) {
+    return floats([&](int i) { return __builtin_fabsf(a.v[i]); });
+  }
+  ONDOL_VEC F32 round_even(F32 a) {
+    return floats([&](int i) { return nearest(a.v[i]); });
+  }
+  ONDOL_VEC I32 to_i32(F32 a) {
+    return ints([&](int i) {
+      const float n = nearest(a.v[i]);
+      return n >= -0x1p31f && n < 0x1p31f ? static_cast<int32_t>(n) : INT32_MIN;
+    });
+  }
+  ONDOL_VEC F32 times_exp2(F32 a, F32 n) {
+    const I32 exponents = to_i32(n);
+    return floats(
+        [&](int i) { return a.v[i] * __builtin_bit_cast(float, (exponents.v[i] + 127) << 23); });
+  }
+  ONDOL_VEC F32 exp2i(F32 n) { return times_exp2(splat_f(1.0f), n); }
+  ONDOL_VEC I32 less(F32 a, F32 b) {
+    return ints([&](int i) { return a.v[i] < b.v[i] ? -1 : 0; });
+  }
+  ONDOL_VEC F32 select(I32 mask, F32 yes, F32 no) {
+    return floats([&](int i) { return mask.v[i] != 0 ? yes.v[i] : no.v[i]; });
+  }
+  ONDOL_VEC F32 copysign(F32 magnitude, F32 sign) {
+    return floats([&](int i) { return __builtin_copysignf(magnitude.v[i], sign.v[i]); });
+  }
+  ONDOL_VEC float reduce(F32 a) {
+    return ((a.v[0] + a.v[1]) + (a.v[2] + a.v[3])) + ((a.v[4] + a.v[5]) + (a.v[6] + a.v[7]));
+  }
+  ONDOL_VEC float reduce_max(F32 a) {
+    float m = a.v[0];
+    for (int i = 1; i < kLanes; ++i) m = a.v[i] > m ? a.v[i] : m;
+    return m;
+  }
+  ONDOL_VEC F32 load_f16(const void* p) {
+    const auto* bytes = static_cast<const uint8_t*>(p);
+    return floats([&](int i) { return half_to_float(at<uint16_t>(bytes + 2 * i)); });
+  }
+  ONDOL_VEC F32 load_i8(const void* p) {
+    const auto* bytes = static_cast<const int8_t*>(p);
+    return floats([&](int i) { return static_cast<float>(bytes[i]); });
+  }
+  ONDOL_VEC I32 even_bytes(I32 a) {
+    return ints([&](int i) { return pair_of(bits(a.v[i]), bits(a.v[i]) >> 16); });
+  }
+  ONDOL_VEC I32 odd_bytes(I32 a) {
+    return ints([&](int i) { return pair_of(bits(a.v[i]) >> 8, bits(a.v[i]) >> 24); });
   }
 
   template <int kMax>
