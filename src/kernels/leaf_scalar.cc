@@ -1,3 +1,4 @@
+#define ONDOL_PLAIN_CALLS
 #include "simd/vec_scalar.h"
 #include "simd/wide_scalar.h"
 

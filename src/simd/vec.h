@@ -42,17 +42,19 @@
 //   F32     reduce8(a): lane i = reduce(a[i])
 #pragma once
 
-// Sanitizers put so much into each function that forcing all of them into one makes compilers take
-// many minutes.
+// Forcing everything into one function takes compilers many minutes where there is much of it: with
+// sanitizers, and in the reference (ONDOL_PLAIN_CALLS), which need not be fast.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
     __has_feature(undefined_behavior_sanitizer)
+#define ONDOL_PLAIN_CALLS
+#endif
+#endif
+#ifdef ONDOL_PLAIN_CALLS
 #define ONDOL_VEC static inline
 #define ONDOL_VEC_MEMBER inline
 #define ONDOL_VEC_LAMBDA
-#endif
-#endif
-#ifndef ONDOL_VEC
+#else
 #define ONDOL_VEC [[gnu::always_inline]] static inline
 #define ONDOL_VEC_MEMBER [[gnu::always_inline]] inline
 #define ONDOL_VEC_LAMBDA __attribute__((always_inline))
