@@ -48,8 +48,9 @@ double median(std::vector<double> values);
 
 /// Measures prefill and greedy decode with random token ids; every repetition starts from an empty
 /// cache. `progress` is called with the repetition about to run. Usage error where there is
-/// nothing to measure, the tokens do not fit in the context, or batches are asked for without tokens to generate; kNoMemory where the
-/// engine has no room for that many sequences; kInterrupted when `stop` returns true.
+/// nothing to measure, the tokens do not fit in the context, or batches are asked for without
+/// tokens to generate; kNoMemory where the engine has no room for that many sequences; kInterrupted
+/// when `stop` returns true.
 Result<SpeedReport> measure_speed(Env& env, engine::Engine& engine, const SpeedOptions& options,
                                   const std::function<void(int)>& progress,
                                   const std::function<bool()>& stop);

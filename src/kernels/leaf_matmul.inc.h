@@ -118,7 +118,8 @@ ONDOL_VEC void add_block(const Panel32<Wide>& w, const Acts32<C>& x, Wide::F32 (
   Wide::I32 total[C];
   for (int c = 0; c < C; ++c)
     total[c] = Format::kLift != 0 ? Wide::splat32(x.extra[c]) : Wide::izero();
-  add_products<Format, 8, false>(w.codes, Wide::izero(), [&](int c) ONDOL_VEC_LAMBDA { return x.q[c]; }, total);
+  add_products<Format, 8, false>(
+      w.codes, Wide::izero(), [&](int c) ONDOL_VEC_LAMBDA { return x.q[c]; }, total);
   for (int c = 0; c < C; ++c) {
     const auto factor = Wide::fmul(w.d, Wide::splat_f(x.scale[c]));
     sums[c] = Wide::fma(Wide::to_f32(total[c]), factor, sums[c]);
@@ -138,7 +139,8 @@ ONDOL_VEC void add_block(const Panel256<Wide>& w, const Acts256<C>& x, Wide::F32
   for (int c = 0; c < C; ++c) total[c] = pairs[c] = Wide::izero();
   for (int j = 0; j < 256 / kSub; ++j) {
     add_products<Format, kSub / 4, true>(
-        w.codes + j * (kSub / 4), w.scales[j], [&](int c) ONDOL_VEC_LAMBDA { return x.q[c] + kSub * j; }, total);
+        w.codes + j * (kSub / 4), w.scales[j],
+        [&](int c) ONDOL_VEC_LAMBDA { return x.q[c] + kSub * j; }, total);
   }
   if constexpr (Format::kPairs != Pairs::kNone) {
     for (int p = 0; p < 8; ++p) {
@@ -210,19 +212,35 @@ constexpr int64_t n_blocks(const MatmulTask& t) {
   return (t.n_values + kValues - 1) / kValues;
 }
 
+/// How far ahead memory is asked for weights, in bytes of a row: about 9 KiB for all rows of a
+/// panel. It is on its way then for about as long as memory takes, and the first-level cache still
+/// has room.
+constexpr size_t kAhead = 9216 / Wide::kLanes;
+
+/// Where in the weights block i of the rows is, kAhead bytes further on: later in the same rows, or
+/// in the panel after them.
+ONDOL_VEC const uint8_t* look_ahead(const MatmulTask& t, const uint8_t* rows, size_t offset) {
+  size_t at = offset + kAhead;
+  while (at >= t.row_bytes) {
+    at -= t.row_bytes;
+    rows += Wide::kLanes * t.row_bytes;
+  }
+  return rows + at;
+}
+
 /// Block i of the rows from `row` on. Rows beyond the last repeat it, and bytes beyond a row's end
 /// are zero, from a copy: nothing outside the task is read.
 template <class Format>
 ONDOL_VEC void unpack_block(const MatmulTask& t, int64_t row, int64_t i,
                             typename Format::Out& panel) {
   constexpr size_t kBytes = block_bytes<Format>();
+  constexpr int64_t kBlocksPerLine = kBytes < 64 ? 64 / kBytes : 1;
   const uint8_t* rows = t.weights + static_cast<size_t>(row) * t.row_bytes;
   const size_t offset = static_cast<size_t>(i) * kBytes;
   if (row + Wide::kLanes <= t.n_rows && offset + kBytes <= t.row_bytes) [[likely]] {
-    // The next panel follows in memory: where it is not worked on by another thread, it is needed
-    // as soon as this one is done.
-    const uint8_t* ahead = rows + static_cast<size_t>(Wide::kLanes) * (t.row_bytes + offset);
-    Format::unpack(quant::Source<Wide>{rows + offset, t.row_bytes, ahead}, panel);
+    const quant::Source<Wide> in{rows + offset, t.row_bytes, look_ahead(t, rows, offset)};
+    if (i % kBlocksPerLine == 0) in.fetch_all();
+    Format::unpack(in, panel);
     return;
   }
   uint8_t copy[Wide::kLanes][kBytes] = {};

@@ -42,6 +42,7 @@ struct PanelIQ4_XS {
     unrolled<8>([&](auto sub) ONDOL_VEC_LAMBDA {
       constexpr int j = decltype(sub)::value;
       auto* codes = out.codes + 8 * j;
+      in.fetch(16 * j);
       nibbles<V>(in, offsetof(Block, quants) + 16 * j, codes);
       for (int t = 0; t < 8; ++t) codes[t] = V::signed_codes(V::lookup(kIq4Levels, codes[t]));
       const auto high_bits = V::and_(V::template shr<16 + 2 * j>(start), V::splat32(3));

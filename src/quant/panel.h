@@ -34,27 +34,33 @@ enum class ActKind : uint8_t {
   kBlocks256,  ///< int8, one scale per 256 values: formats with blocks of 256
 };
 
-/// A block of kLanes rows that lie `stride` bytes apart, and where the memory is that will be asked
-/// for next: each load fetches as many bytes of it as it reads, so that the two go side by side
-/// (the processor's own prefetchers stop at every page).
+/// A block of kLanes rows that lie `stride` bytes apart, and the place in the first row that will
+/// be needed some blocks later: memory is asked for it in small portions between the loads, as the
+/// processor's own prefetchers do not follow so many rows.
 template <class V>
 struct Source {
   const uint8_t* first;
   size_t stride;
   const uint8_t* ahead;
 
+  /// Sixteen bytes of each row.
   ONDOL_VEC_MEMBER void load(size_t offset, typename V::I32 (&out)[4]) const {
     V::load_rows(first + offset, stride, out);
-    constexpr size_t kRead = 16 * V::kLanes;
-    for (size_t line = 0; line < kRead; line += 64)
-      __builtin_prefetch(ahead + V::kLanes * offset + line);
+  }
+  /// Asks for a cache line of a quarter of the rows; four such offsets in a row, 16 bytes apart,
+  /// ask for all.
+  ONDOL_VEC_MEMBER void fetch(size_t offset) const {
+    constexpr size_t kRows = V::kLanes / 4;
+    const uint8_t* line = ahead + offset + offset / 16 % 4 * kRows * stride;
+    for (size_t r = 0; r < kRows; ++r) __builtin_prefetch(line + r * stride);
+  }
+  ONDOL_VEC_MEMBER void fetch_all() const {
+    for (size_t r = 0; r < V::kLanes; ++r) __builtin_prefetch(ahead + r * stride);
   }
   ONDOL_VEC_MEMBER typename V::I32 u32(size_t offset) const {
-    __builtin_prefetch(ahead + V::kLanes * offset);
     return V::load_u32(first + offset, stride);
   }
   ONDOL_VEC_MEMBER typename V::I32 u16(size_t offset) const {
-    __builtin_prefetch(ahead + V::kLanes * offset);
     return V::load_u16(first + offset, stride);
   }
   ONDOL_VEC_MEMBER const uint8_t* row(int r) const {
@@ -145,6 +151,7 @@ ONDOL_VEC void raw_bytes(const Source<V>& in, size_t offset, typename V::I32* ou
 #pragma GCC unroll 16
   for (int i = 0; i < N; i += 4) {
     typename V::I32 four[4];
+    in.fetch(offset + static_cast<size_t>(4 * i));
     in.load(offset + static_cast<size_t>(4 * i), four);
     for (int t = 0; t < 4; ++t) out[i + t] = four[t];
   }
