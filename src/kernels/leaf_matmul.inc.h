@@ -118,7 +118,8 @@ ONDOL_VEC void add_block(const Panel32<Wide>& w, const Acts32<C>& x, Wide::F32 (
   Wide::I32 total[C];
   for (int c = 0; c < C; ++c)
     total[c] = Format::kLift != 0 ? Wide::splat32(x.extra[c]) : Wide::izero();
-  add_products<Format, 8, false>(w.codes, Wide::izero(), [&](int c) ONDOL_VEC_LAMBDA { return x.q[c]; }, total);
+  add_products<Format, 8, false>(
+      w.codes, Wide::izero(), [&](int c) ONDOL_VEC_LAMBDA { return x.q[c]; }, total);
   for (int c = 0; c < C; ++c) {
     const auto factor = Wide::fmul(w.d, Wide::splat_f(x.scale[c]));
     sums[c] = Wide::fma(Wide::to_f32(total[c]), factor, sums[c]);
@@ -138,7 +139,8 @@ ONDOL_VEC void add_block(const Panel256<Wide>& w, const Acts256<C>& x, Wide::F32
   for (int c = 0; c < C; ++c) total[c] = pairs[c] = Wide::izero();
   for (int j = 0; j < 256 / kSub; ++j) {
     add_products<Format, kSub / 4, true>(
-        w.codes + j * (kSub / 4), w.scales[j], [&](int c) ONDOL_VEC_LAMBDA { return x.q[c] + kSub * j; }, total);
+        w.codes + j * (kSub / 4), w.scales[j],
+        [&](int c) ONDOL_VEC_LAMBDA { return x.q[c] + kSub * j; }, total);
   }
   if constexpr (Format::kPairs != Pairs::kNone) {
     for (int p = 0; p < 8; ++p) {

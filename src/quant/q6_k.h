@@ -43,7 +43,8 @@ struct PanelQ6_K {
       raw_bytes<V, 8>(in, offsetof(Block, high) + 32 * h, high);
       auto* codes = out.codes + 32 * h;
       for (int t = 0; t < 8; ++t) {
-        const auto up = [&](auto two_bits) ONDOL_VEC_LAMBDA { return V::template shl<4>(two_bits); };
+        const auto up = [&](auto two_bits)
+                            ONDOL_VEC_LAMBDA { return V::template shl<4>(two_bits); };
         codes[t] = V::or_(bits<V, 0, 15>(low[t]), up(bits<V, 0, 3>(high[t])));
         codes[8 + t] = V::or_(bits<V, 0, 15>(low[8 + t]), up(bits<V, 2, 3>(high[t])));
         codes[16 + t] = V::or_(bits<V, 4, 15>(low[t]), up(bits<V, 4, 3>(high[t])));
