@@ -162,7 +162,7 @@ void score_pages(const AttentionTask& t, int begin, int end, float* room) {
         for (int i = 0; i < n; ++i) {
           float* out = room + i * kPageTokens * t.dim_k;
           unpack_keys<kType>(t.k_pages[page + i], t.dim_k, out);
-          unpacked[i] = static_cast<const uint8_t*>(static_cast<const void*>(out));
+          unpacked[i] = reinterpret_cast<const uint8_t*>(out);
         }
         score_queries<KvType::kF32>(t, page, unpacked, n);
         continue;
@@ -265,7 +265,7 @@ void value_pages(const AttentionTask& t, int begin, int end, float* folded, floa
     for (int i = 0; i < n; ++i) {
       float* out = room + i * kPageTokens * width;
       unpack_values<kType>(pages[i], kPageTokens, t.dim_v, width, out);
-      pages[i] = static_cast<const uint8_t*>(static_cast<const void*>(out));
+      pages[i] = reinterpret_cast<const uint8_t*>(out);
     }
     value_queries<KvType::kF32>(t, page, n, {pages, 0, 0, int64_t{width} * 4, nullptr}, folded);
   }

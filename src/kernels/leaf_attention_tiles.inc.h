@@ -103,7 +103,7 @@ template <KvType kType>
 ONDOL_VEC Wide::F32 load_lanes(const uint8_t* p) {
   if constexpr (kType == KvType::kF16) return Wide::load_f16(p);
   if constexpr (kType == KvType::kQ8_0) return Wide::load_i8(p);
-  return Wide::fload(static_cast<const float*>(static_cast<const void*>(p)));
+  return Wide::fload(reinterpret_cast<const float*>(p));
 }
 constexpr int value_bytes(KvType type) {
   return type == KvType::kF16 ? 2 : type == KvType::kQ8_0 ? 1 : 4;
@@ -147,7 +147,7 @@ ONDOL_VEC void multiply_key_codes(const uint8_t* const* pages, const int16_t* q,
       for (int v = 0; v < V; ++v) {
         const uint8_t* p =
             pages[v / kPageVectors] + offset + i * kPageTokens + v % kPageVectors * kLanes * 4;
-        const auto codes = Wide::iload(static_cast<const int32_t*>(static_cast<const void*>(p)));
+        const auto codes = Wide::iload(reinterpret_cast<const int32_t*>(p));
         even[v] = Wide::even_bytes(codes);
         odd[v] = Wide::odd_bytes(codes);
       }
@@ -180,8 +180,7 @@ void score_tile(const uint8_t* const* pages, const float* q, int dim, float* sco
     for (int v = 0; v < V; ++v) sums[j][v] = Wide::fzero();
   }
   if constexpr (kType == KvType::kQ8_0)
-    multiply_key_codes<Q, V>(pages, static_cast<const int16_t*>(static_cast<const void*>(q)), dim,
-                             sums);
+    multiply_key_codes<Q, V>(pages, reinterpret_cast<const int16_t*>(q), dim, sums);
   else
     multiply_keys<kType, Q, V>(pages, q, dim, sums);
 #pragma GCC unroll 12
@@ -265,7 +264,7 @@ ONDOL_VEC void unpack_values(const uint8_t* rows, int n, int dim, int width, flo
       Wide::fstore(out + i, load_lanes<kType>(rows + i * kBytes));
     for (; i < width; i += kLanes) {
       uint8_t last[kLanes * kBytes] = {};
-      if (i < dim) std::memcpy(last, rows + i * kBytes, static_cast<size_t>((dim - i) * kBytes));
+      if (i < dim) std::memcpy(last, rows + i * kBytes, static_cast<size_t>(dim - i) * kBytes);
       Wide::fstore(out + i, load_lanes<kType>(last));
     }
   }

@@ -108,7 +108,7 @@ struct Vec {
 #endif
   }
   ONDOL_VEC void istore(int32_t* p, I32 a) {
-    _mm256_storeu_si256(static_cast<__m256i_u*>(static_cast<void*>(p)), a);
+    _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(p), a);
   }
 
   ONDOL_VEC Scale scale(int s) { return _mm256_set1_epi16(static_cast<int16_t>(s)); }

@@ -15,10 +15,11 @@
 //         load_u32(p, stride), load_u16, load_u8: lane r = the number at p + r * stride
 //   F32   fzero · splat_f(x) · fload, fstore · fload_n, fstore_n: the first n lanes · to_f32(I32)
 //         halves(a), high_halves(a): the lower, the upper binary16 of each lane · fadd, fsub, fmul,
-//         fdiv, fmax, fmin, fma(a, b, c) = a b + c · fabs, copysign · round_even, to_i32 (nearest,
-//         ties to even) · less(a, b) a mask of a type of its own, select(mask, yes, no)
-//         exp2i(n) = 2^n, times_exp2(a, n) = a 2^n of whole n, result and a normal numbers
-//         load_f16(p), load_i8(p): kLanes neighbours at any address
+//         fdiv, fma(a, b, c) = a b + c · fmax, fmin: where one is NaN, the second · fabs, copysign
+//         · round_even, to_i32 of what an int32 holds (nearest, ties to even) · less(a, b) a mask
+//         of a type of its own, select(mask, yes, no) exp2i(n) = 2^n, times_exp2(a, n) = a 2^n of
+//         whole n, result and a normal numbers load_f16(p), load_i8(p): kLanes neighbours at any
+//         address
 //   float reduce(a), reduce_max(a): of all lanes, in an order of the machine's own
 //
 // Products of codes (unsigned bytes up to kMax) and activations (int8 within -127..127), four
@@ -31,7 +32,7 @@
 //   scale(a): int32 factors within int16 in the form that widen_scaled wants
 //   kMax = kSigned: codes are int8 that went through signed_codes(), which may lift them by
 //   kSignedLift
-//   dot_i16(acc, pairs, x): acc + pairs[0] * x[0] + pairs[1] * x[1], int16 each
+//   dot_i16(acc, pairs, x): acc + pairs[0] * x[0] + pairs[1] * x[1], int16 each, wrapping
 //   even_bytes(a): the signed bytes 0 and 2 of each lane as such a pair · odd_bytes(a): 1 and 3
 #pragma once
 

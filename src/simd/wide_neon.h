@@ -5,6 +5,7 @@
 
 #include <arm_neon.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "simd/wide.h"

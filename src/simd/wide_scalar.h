@@ -1,6 +1,7 @@
 // Thread rule: pure functions. See wide.h. The reference.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "simd/half.h"
@@ -39,7 +40,8 @@ struct Wide {
   ONDOL_VEC uint32_t bits(int32_t a) { return static_cast<uint32_t>(a); }
   ONDOL_VEC int32_t whole(uint32_t a) { return static_cast<int32_t>(a); }
   ONDOL_VEC float nearest(float a) {
-    return __builtin_fabsf(a) < 0x1p22f ? a + 0x1.8p23f - 0x1.8p23f : a;
+    const float size = __builtin_fabsf(a);
+    return size < 0x1p23f ? __builtin_copysignf(size + 0x1p23f - 0x1p23f, a) : a;
   }
   /// The low bytes of two numbers as two int16.
   ONDOL_VEC int32_t pair_of(uint32_t low, uint32_t high) {
@@ -237,8 +239,8 @@ struct Wide {
   ONDOL_VEC I32 dot_i16(I32 acc, I32 pairs, const int16_t* x) {
     return ints([&](int i) {
       const uint32_t b = bits(pairs.v[i]);
-      return acc.v[i] + static_cast<int16_t>(b & 0xffff) * x[0] +
-             static_cast<int16_t>(b >> 16) * x[1];
+      return whole(bits(acc.v[i]) + bits(static_cast<int16_t>(b & 0xffff) * x[0]) +
+                   bits(static_cast<int16_t>(b >> 16) * x[1]));
     });
   }
 };
