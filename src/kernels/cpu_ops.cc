@@ -157,19 +157,20 @@ void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
     const JobPlan& plan = plans[j];
     const MatmulJob& job = jobs[j];
     const int64_t row = (chunk - plan.first_chunk) * plan.chunk_rows;
-    plan.dot->matmul({.weights = reinterpret_cast<const uint8_t*>(job.weight.data) +
-                                 static_cast<size_t>(row) * plan.row_bytes,
-                      .row_bytes = plan.row_bytes,
-                      .n_rows = std::min(plan.chunk_rows, job.weight.rows - row),
-                      .n_values = job.weight.cols,
-                      .acts = plan.acts,
-                      .tile_bytes = plan.tile_bytes,
-                      .n_columns = x.n,
-                      .out = job.out.data + row,
-                      .out_stride = job.out.stride,
-                      .bias = job.bias != nullptr ? job.bias + row : nullptr,
-                      .scratch = panels_.data()[static_cast<size_t>(thread) * lines].bytes,
-                      .scratch_bytes = lines * sizeof(Line)});
+    plan.dot->matmul(
+        {.weights = reinterpret_cast<const uint8_t*>(job.weight.data) +
+                    static_cast<size_t>(row) * plan.row_bytes,
+         .row_bytes = plan.row_bytes,
+         .n_rows = std::min(plan.chunk_rows, job.weight.rows - row),
+         .n_values = job.weight.cols,
+         .acts = plan.acts,
+         .tile_bytes = plan.tile_bytes,
+         .n_columns = x.n,
+         .out = job.out.data + row,
+         .out_stride = job.out.stride,
+         .bias = job.bias != nullptr ? job.bias + row : nullptr,
+         .scratch = many ? panels_[static_cast<size_t>(thread) * lines].bytes : nullptr,
+         .scratch_bytes = lines * sizeof(Line)});
   };
   if (cost <= kInlineCost) {
     for (int64_t i = 0; i < chunks; ++i) run_chunk(i, 0);
