@@ -29,6 +29,13 @@ boost::json::array to_json(const std::vector<bench::BatchSpeed>& batches) {
 
 boost::json::object to_json(const engine::Engine& engine, int depth,
                             const bench::SpeedReport& report) {
+  // What was not measured is null, not a zero that someone averages.
+  const auto of_decode = [&](double value) {
+    return report.tg.empty() ? boost::json::value() : boost::json::value(value);
+  };
+  const auto of_prefill = [&](double value) {
+    return report.pp.empty() ? boost::json::value() : boost::json::value(value);
+  };
   return {{"model", engine.file().path()},
           {"isa", simd::isa_name(engine.isa())},
           {"threads", engine.threads()},
@@ -38,10 +45,10 @@ boost::json::object to_json(const engine::Engine& engine, int depth,
           {"batches", to_json(report.batches)},
           {"weight_bytes_per_token", report.weight_bytes_per_token},
           {"read_bandwidth_gbps", report.read_bandwidth_gbps},
-          {"share_of_bandwidth", report.share_of_bandwidth},
+          {"share_of_bandwidth", of_decode(report.share_of_bandwidth)},
           {"clock_ghz", report.clock_ghz},
-          {"prefill_multiply_adds_per_token", report.prefill_multiply_adds_per_token},
-          {"prefill_mac_per_cycle_per_core", report.prefill_mac_per_cycle_per_core},
+          {"prefill_multiply_adds_per_token", of_prefill(report.prefill_multiply_adds_per_token)},
+          {"prefill_mac_per_cycle_per_core", of_prefill(report.prefill_mac_per_cycle_per_core)},
           {"peak_rss_bytes", report.peak_rss_bytes},
           {"memory",
            {{"weights", engine.memory().weights},

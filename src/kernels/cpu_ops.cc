@@ -41,16 +41,6 @@ size_t row_bytes(const Matrix& m) {
   return static_cast<size_t>(m.cols) / format->block_values * format->block_bytes;
 }
 
-/// One job of a matmul cut into chunks of rows.
-struct JobPlan {
-  const LeafDot* dot;
-  const uint8_t* acts;
-  size_t tile_bytes;
-  size_t row_bytes;
-  int64_t chunk_rows;
-  int64_t first_chunk;
-};
-
 }  // namespace
 
 bool can_multiply(quant::Type type) {
@@ -116,39 +106,51 @@ void CpuOps::fill_tiles(ActTiles& tiles, const Rows& x) {
   for_rows(x, x.width, [&](int i) { fill_column(tiles, x, i); });
 }
 
-void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
-  std::vector<JobPlan> plans;
-  std::vector<const ActTiles*> filled;  // once however many jobs share them
-  plans.reserve(jobs.size());
+CpuOps::JobPlan CpuOps::plan_job(const MatmulJob& job, Rows x) {
+  const Matrix& w = job.weight;
+  assert(w.cols == x.width && job.out.width == w.rows && job.out.n == x.n);
+  const LeafDot* dot = find_dot(leaf_, w.type);
+  assert(dot != nullptr && "the model refuses weights of other types when it is loaded");
+  const ActTiles& tiles = tiles_of(*dot);
+  // Whole panels; small enough that the threads end at about the same time.
+  const size_t bytes = row_bytes(w);
+  const auto panel = static_cast<int64_t>(dot->panel_bytes) *
+                     ((w.cols + dot->panel_values - 1) / dot->panel_values);
   const bool many = x.n > leaf_.tile;
+  const int64_t by_cache =
+      many ? kPanelBytes / panel * leaf_.rows : kChunkBytes / static_cast<int64_t>(bytes);
+  const int64_t by_threads = w.rows / (4 * team_.size());
+  const int64_t rows =
+      std::max<int64_t>(1, std::min(by_cache, by_threads) / leaf_.rows) * leaf_.rows;
+  return {.dot = dot,
+          .acts = tiles.data(),
+          .tile_bytes = tiles.tile_bytes,
+          .row_bytes = bytes,
+          .chunk_rows = rows,
+          .first_chunk = 0,
+          .scratch_bytes = many ? static_cast<size_t>(std::max(panel, kPanelBytes)) : 0};
+}
+
+void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
+  std::vector<const ActTiles*> filled;  // once however many jobs share them
+  std::vector<JobPlan> plans;
+  plans.reserve(jobs.size());
   int64_t chunks = 0;
   int64_t cost = 0;
-  size_t panel_bytes = 0;
+  size_t scratch_bytes = 0;
   for (const MatmulJob& job : jobs) {
-    const Matrix& w = job.weight;
-    assert(w.cols == x.width && job.out.width == w.rows && job.out.n == x.n);
-    const LeafDot* dot = find_dot(leaf_, w.type);
-    assert(dot != nullptr && "the model refuses weights of other types when it is loaded");
-    ActTiles& tiles = tiles_of(*dot);
+    ActTiles& tiles = tiles_of(*find_dot(leaf_, job.weight.type));
     if (std::ranges::find(filled, &tiles) == filled.end()) {
       fill_tiles(tiles, x);
       filled.push_back(&tiles);
     }
-    // Whole panels; small enough that the threads end at about the same time.
-    const size_t bytes = row_bytes(w);
-    const auto panel = static_cast<int64_t>(dot->panel_bytes) *
-                       ((w.cols + dot->panel_values - 1) / dot->panel_values);
-    const int64_t by_cache =
-        many ? kPanelBytes / panel * leaf_.rows : kChunkBytes / static_cast<int64_t>(bytes);
-    const int64_t by_threads = w.rows / (4 * team_.size());
-    const int64_t rows =
-        std::max<int64_t>(1, std::min(by_cache, by_threads) / leaf_.rows) * leaf_.rows;
-    panel_bytes = std::max(panel_bytes, static_cast<size_t>(std::max(panel, kPanelBytes)));
-    plans.push_back({dot, tiles.data(), tiles.tile_bytes, bytes, rows, chunks});
-    chunks += (w.rows + rows - 1) / rows;
-    cost += w.rows * w.cols * x.n / 8;
+    plans.push_back(plan_job(job, x));
+    plans.back().first_chunk = chunks;
+    chunks += (job.weight.rows + plans.back().chunk_rows - 1) / plans.back().chunk_rows;
+    cost += job.weight.rows * job.weight.cols * x.n / 8;
+    scratch_bytes = std::max(scratch_bytes, plans.back().scratch_bytes);
   }
-  const size_t lines = many ? (panel_bytes + 63) / 64 : 0;
+  const size_t lines = (scratch_bytes + sizeof(Line) - 1) / sizeof(Line);
   const auto needed = lines * static_cast<size_t>(team_.size());
   if (panels_.size() < needed) panels_.resize(needed);
   const auto run_chunk = [&](int64_t chunk, int thread) {
@@ -169,7 +171,7 @@ void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
          .out = job.out.data + row,
          .out_stride = job.out.stride,
          .bias = job.bias != nullptr ? job.bias + row : nullptr,
-         .scratch = many ? panels_[static_cast<size_t>(thread) * lines].bytes : nullptr,
+         .scratch = lines > 0 ? panels_[static_cast<size_t>(thread) * lines].bytes : nullptr,
          .scratch_bytes = lines * sizeof(Line)});
   };
   if (cost <= kInlineCost) {

@@ -80,6 +80,16 @@ class CpuOps final : public Ops {
     std::vector<Line> memory;
     const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(memory.data()); }
   };
+  /// One job of a matmul cut into chunks of rows, numbered through all jobs.
+  struct JobPlan {
+    const LeafDot* dot;
+    const uint8_t* acts;
+    size_t tile_bytes;
+    size_t row_bytes;
+    int64_t chunk_rows;
+    int64_t first_chunk;
+    size_t scratch_bytes;  ///< of each thread
+  };
   /// cos and sin of some positions, kept because every layer asks for the same ones.
   struct Angles {
     RopeParams params;
@@ -97,6 +107,8 @@ class CpuOps final : public Ops {
   void for_values(const Rows& x, int64_t cost, Work work);
 
   ActTiles& tiles_of(const LeafDot& dot);
+  /// `job` over the input tiles, which must have been filled.
+  JobPlan plan_job(const MatmulJob& job, Rows x);
   void fill_tiles(ActTiles& tiles, const Rows& x);
   void fill_column(ActTiles& tiles, const Rows& x, int column) const;
   const Angles& angles_for(const RopeParams& params, std::span<const int32_t> positions);
