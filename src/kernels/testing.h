@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
@@ -64,7 +65,7 @@ class Random {
 inline testing::AssertionResult same_bits(Table& a, Table& b) {
   for (int i = 0; i < a.n(); ++i) {
     for (int j = 0; j < a.width(); ++j) {
-      if (std::memcmp(&a.at(i, j), &b.at(i, j), sizeof(float)) == 0) continue;
+      if (std::bit_cast<uint32_t>(a.at(i, j)) == std::bit_cast<uint32_t>(b.at(i, j))) continue;
       return testing::AssertionFailure()
              << "row " << i << " column " << j << ": " << a.at(i, j) << " and " << b.at(i, j);
     }

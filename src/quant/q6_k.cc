@@ -9,9 +9,10 @@ void dequantize(const BlockQ6_K& block, float* out) {
   const float d = load_f16(block.d);
   for (size_t i = 0; i < 256; ++i) {
     const size_t half = i / 128;
+    const size_t sixteen = i / 16;
     const int low = (block.low[64 * half + i % 64] >> (i % 128 / 64 * 4)) & 15;
     const int high = (block.high[32 * half + i % 32] >> (i % 128 / 32 * 2)) & 3;
-    out[i] = (d * static_cast<float>(block.scales[i / 16])) *
+    out[i] = (d * static_cast<float>(block.scales[sixteen])) *
              static_cast<float>((low | (high << 4)) - 32);
   }
 }

@@ -189,7 +189,7 @@ std::string next_page(std::string_view header) {
     const size_t open = header.find('<');
     const size_t close = header.find('>', open);
     if (open == std::string_view::npos || close == std::string_view::npos) return {};
-    const size_t end = std::min(header.find(",", close), header.size());
+    const size_t end = std::min(header.find(',', close), header.size());
     const std::string_view parameters = header.substr(close, end - close);
     if (parameters.find("rel=\"next\"") != std::string_view::npos) {
       return std::string(header.substr(open + 1, close - open - 1));
