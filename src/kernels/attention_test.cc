@@ -1,6 +1,7 @@
 // Attention over pages of every instruction set: against double, and bit for bit against itself
 // whatever the batch, the cut of the prompt, the page table and the threads.
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "kernels/testing.h"

@@ -1,5 +1,6 @@
 // The row-wise operations of every instruction set against loops in double.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "kernels/rope_table.h"
