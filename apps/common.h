@@ -46,6 +46,7 @@ struct ModelFlags {
   int ctx = 0;
   int threads = 0;
   std::string kv_type = "f16";
+  bool no_repack = false;
 
   /// Adds the flags to a command.
   void add_to(CLI::App& command);

@@ -103,6 +103,13 @@ class RealMappedFile final : public MappedFile {
     return {static_cast<const std::byte*>(address_), size_};
   }
   const std::string& path() const override { return path_; }
+  void forget(std::span<const std::byte> part) const override {
+    // Whole pages; neighbours that lose a piece fetch it again.
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
+    const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
 
  private:
   std::string path_;

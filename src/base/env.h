@@ -21,6 +21,9 @@ class MappedFile {
   virtual std::span<const std::byte> bytes() const = 0;
   /// The path it was opened by.
   virtual const std::string& path() const = 0;
+  /// Gives back the memory of a part of bytes() that will hardly be read again; what is read is
+  /// fetched anew.
+  virtual void forget(std::span<const std::byte> part) const = 0;
 };
 
 /// A file being written from front to back.

@@ -41,6 +41,10 @@ Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path,
   auto runner = Runner::create(std::move(*model), shape, *isa, threads);
   if (!runner) return propagate(std::move(runner));
   engine->runner_ = std::move(*runner);
+  if (options.repack) {
+    engine->runner_->pack_weights(
+        [file = *file](std::span<const std::byte> bytes) { file.forget(bytes); });
+  }
   return engine;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -40,6 +41,10 @@ class Runner {
   /// was computed then.
   Result<kernels::Rows> run(std::span<const Piece> pieces);
 
+  /// See Ops::pack_weights.
+  void pack_weights(std::function<void(std::span<const std::byte>)> packed) {
+    ops_->pack_weights(std::move(packed));
+  }
   const model::Model& model() const { return *model_; }
   int threads() const { return team_.size(); }
   /// Whether every pool's books agree (tests, idle time).

@@ -108,6 +108,12 @@ uint32_t File::version() const { return state_->version; }
 uint64_t File::size_bytes() const { return state_->size; }
 std::span<const KeyValue> File::metadata() const { return state_->metadata; }
 std::span<const Tensor> File::tensors() const { return state_->tensors; }
+void File::forget(std::span<const std::byte> bytes) const {
+  for (const auto& map : state_->maps) {
+    const auto all = map->bytes();
+    if (bytes.data() >= all.data() && bytes.data() < all.data() + all.size()) map->forget(bytes);
+  }
+}
 
 const Value* File::find(std::string_view key) const {
   const KeyValue* item = look_up(state_->metadata, state_->key_order, &KeyValue::key, key);

@@ -121,6 +121,8 @@ class File {
   uint64_t size_bytes() const;                 ///< of all parts
   std::span<const KeyValue> metadata() const;  ///< in the order of the file
   std::span<const Tensor> tensors() const;     ///< in the order of the files
+  /// Gives back the memory of bytes of a tensor that will hardly be read again.
+  void forget(std::span<const std::byte> bytes) const;
 
   const Value* find(std::string_view key) const;      ///< null if absent
   const Tensor* tensor(std::string_view name) const;  ///< null if absent

@@ -106,6 +106,29 @@ void CpuOps::fill_tiles(ActTiles& tiles, const Rows& x) {
   for_rows(x, x.width, [&](int i) { fill_column(tiles, x, i); });
 }
 
+const uint8_t* CpuOps::packed(const Matrix& weight, const LeafDot& dot) {
+  if (!on_packed_) return nullptr;
+  const auto [found, is_new] = packed_.try_emplace(weight.data);
+  AnonymousMemory& memory = found->second;
+  const size_t bytes = row_bytes(weight);
+  if (is_new && weight.rows >= leaf_.rows && bytes % dot.block_bytes == 0) {
+    // Behind the last whole panel nothing is packed; loads may reach beyond a panel's last byte.
+    const int64_t panels = weight.rows / leaf_.rows;
+    const size_t panel_bytes = static_cast<size_t>(leaf_.rows) * bytes;
+    auto made = AnonymousMemory::create(static_cast<size_t>(panels) * panel_bytes + sizeof(Line));
+    if (!made) return nullptr;  // the file's order is only slower
+    memory = std::move(*made);
+    auto* out = reinterpret_cast<uint8_t*>(memory.data());
+    const auto* in = reinterpret_cast<const uint8_t*>(weight.data);
+    team_.parallel_for(panels, [&](int64_t panel, int) {
+      const size_t offset = static_cast<size_t>(panel) * panel_bytes;
+      dot.pack(in + offset, bytes, leaf_.rows, out + offset);
+    });
+    on_packed_({weight.data, static_cast<size_t>(weight.rows) * bytes});
+  }
+  return reinterpret_cast<const uint8_t*>(memory.data());
+}
+
 CpuOps::JobPlan CpuOps::plan_job(const MatmulJob& job, Rows x) {
   const Matrix& w = job.weight;
   assert(w.cols == x.width && job.out.width == w.rows && job.out.n == x.n);
@@ -124,6 +147,7 @@ CpuOps::JobPlan CpuOps::plan_job(const MatmulJob& job, Rows x) {
       std::max<int64_t>(1, std::min(by_cache, by_threads) / leaf_.rows) * leaf_.rows;
   return {.dot = dot,
           .acts = tiles.data(),
+          .packed = packed(w, *dot),
           .tile_bytes = tiles.tile_bytes,
           .row_bytes = bytes,
           .chunk_rows = rows,
@@ -153,32 +177,36 @@ void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
   const size_t lines = (scratch_bytes + sizeof(Line) - 1) / sizeof(Line);
   const auto needed = lines * static_cast<size_t>(team_.size());
   if (panels_.size() < needed) panels_.resize(needed);
-  const auto run_chunk = [&](int64_t chunk, int thread) {
+  const auto run = [&](int64_t chunk, int thread) {
     size_t j = plans.size() - 1;
     while (plans[j].first_chunk > chunk) --j;
-    const JobPlan& plan = plans[j];
-    const MatmulJob& job = jobs[j];
-    const int64_t row = (chunk - plan.first_chunk) * plan.chunk_rows;
-    plan.dot->matmul(
-        {.weights = reinterpret_cast<const uint8_t*>(job.weight.data) +
-                    static_cast<size_t>(row) * plan.row_bytes,
-         .row_bytes = plan.row_bytes,
-         .n_rows = std::min(plan.chunk_rows, job.weight.rows - row),
-         .n_values = job.weight.cols,
-         .acts = plan.acts,
-         .tile_bytes = plan.tile_bytes,
-         .n_columns = x.n,
-         .out = job.out.data + row,
-         .out_stride = job.out.stride,
-         .bias = job.bias != nullptr ? job.bias + row : nullptr,
-         .scratch = lines > 0 ? panels_[static_cast<size_t>(thread) * lines].bytes : nullptr,
-         .scratch_bytes = lines * sizeof(Line)});
+    run_chunk(plans[j], jobs[j], x, chunk - plans[j].first_chunk,
+              std::span(panels_).subspan(static_cast<size_t>(thread) * lines, lines));
   };
   if (cost <= kInlineCost) {
-    for (int64_t i = 0; i < chunks; ++i) run_chunk(i, 0);
+    for (int64_t i = 0; i < chunks; ++i) run(i, 0);
   } else {
-    team_.parallel_for(chunks, run_chunk);
+    team_.parallel_for(chunks, run);
   }
+}
+
+void CpuOps::run_chunk(const JobPlan& plan, const MatmulJob& job, const Rows& x, int64_t chunk,
+                       std::span<Line> scratch) const {
+  const int64_t row = chunk * plan.chunk_rows;
+  const size_t offset = static_cast<size_t>(row) * plan.row_bytes;
+  plan.dot->matmul({.weights = reinterpret_cast<const uint8_t*>(job.weight.data) + offset,
+                    .packed = plan.packed != nullptr ? plan.packed + offset : nullptr,
+                    .row_bytes = plan.row_bytes,
+                    .n_rows = std::min(plan.chunk_rows, job.weight.rows - row),
+                    .n_values = job.weight.cols,
+                    .acts = plan.acts,
+                    .tile_bytes = plan.tile_bytes,
+                    .n_columns = x.n,
+                    .out = job.out.data + row,
+                    .out_stride = job.out.stride,
+                    .bias = job.bias != nullptr ? job.bias + row : nullptr,
+                    .scratch = scratch.empty() ? nullptr : scratch[0].bytes,
+                    .scratch_bytes = scratch.size_bytes()});
 }
 
 void CpuOps::rms_norm(Rows out, Rows x, const float* weight, float eps) {

@@ -7,9 +7,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "base/anonymous_memory.h"
 #include "base/thread_team.h"
 #include "kernels/leaf.h"
 #include "kernels/ops.h"
@@ -52,6 +56,9 @@ class CpuOps final : public Ops {
  public:
   CpuOps(const Leaf& leaf, ThreadTeam& team) : leaf_(leaf), team_(team) {}
 
+  void pack_weights(std::function<void(std::span<const std::byte>)> packed) override {
+    on_packed_ = std::move(packed);
+  }
   void embed(Rows out, const Matrix& table, std::span<const int32_t> tokens) override;
   void matmul(std::span<const MatmulJob> jobs, Rows x) override;
   void rms_norm(Rows out, Rows x, const float* weight, float eps) override;
@@ -84,6 +91,7 @@ class CpuOps final : public Ops {
   struct JobPlan {
     const LeafDot* dot;
     const uint8_t* acts;
+    const uint8_t* packed;  ///< or null
     size_t tile_bytes;
     size_t row_bytes;
     int64_t chunk_rows;
@@ -107,8 +115,12 @@ class CpuOps final : public Ops {
   void for_values(const Rows& x, int64_t cost, Work work);
 
   ActTiles& tiles_of(const LeafDot& dot);
+  /// The packed copy of a matrix, made where it is missing; null where there is none to be had.
+  const uint8_t* packed(const Matrix& weight, const LeafDot& dot);
   /// `job` over the input tiles, which must have been filled.
   JobPlan plan_job(const MatmulJob& job, Rows x);
+  void run_chunk(const JobPlan& plan, const MatmulJob& job, const Rows& x, int64_t chunk,
+                 std::span<Line> scratch) const;
   void fill_tiles(ActTiles& tiles, const Rows& x);
   void fill_column(ActTiles& tiles, const Rows& x, int column) const;
   const Angles& angles_for(const RopeParams& params, std::span<const int32_t> positions);
@@ -126,6 +138,8 @@ class CpuOps final : public Ops {
   ThreadTeam& team_;
   std::deque<ActTiles> acts_;  // one of each kind that was asked for
   std::vector<Line> panels_;   // each thread's unpacked weights
+  std::function<void(std::span<const std::byte>)> on_packed_;
+  std::unordered_map<const std::byte*, AnonymousMemory> packed_;  // by where the matrix lies
   std::vector<Angles> angles_;
   size_t next_angles_ = 0;
   std::vector<AttentionTile> tiles_;

@@ -63,6 +63,7 @@ struct ActsOut {
 /// out[c * out_stride + r] = weights[r] . column c (+ bias[r])
 struct MatmulTask {
   const uint8_t* weights = nullptr;  ///< the first row
+  const uint8_t* packed = nullptr;   ///< the same rows as LeafDot::pack leaves them, or null
   size_t row_bytes = 0;
   int64_t n_rows = 0;
   int64_t n_values = 0;           ///< of a row
@@ -84,7 +85,11 @@ struct LeafDot {
   int lift;            ///< ActsOut::lift
   int panel_values;    ///< values of a row in a panel
   size_t panel_bytes;  ///< of a panel in memory
+  size_t block_bytes;  ///< of one row in a panel, as in the file
   void (*matmul)(const MatmulTask& task);
+  /// Copies n_rows rows (a multiple of Leaf::rows; row_bytes a multiple of block_bytes) into the
+  /// order in which a product reads them: panel by panel, in it block by block, in it row by row.
+  void (*pack)(const uint8_t* rows, size_t row_bytes, int64_t n_rows, uint8_t* packed);
 };
 
 /// The context is always worked on in chunks of this many positions, from position 0 on: softmax

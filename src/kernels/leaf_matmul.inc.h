@@ -216,6 +216,8 @@ constexpr int64_t n_blocks(const MatmulTask& t) {
 /// panel. It is on its way then for about as long as memory takes, and the first-level cache still
 /// has room.
 constexpr size_t kAhead = 9216 / Wide::kLanes;
+/// The same in packed weights, which lie in the order in which they are read.
+constexpr size_t kPackedAhead = 4096;
 
 /// Where in the weights block i of the rows is, kAhead bytes further on: later in the same rows, or
 /// in the panel after them.
@@ -238,7 +240,13 @@ ONDOL_VEC void unpack_block(const MatmulTask& t, int64_t row, int64_t i,
   const uint8_t* rows = t.weights + static_cast<size_t>(row) * t.row_bytes;
   const size_t offset = static_cast<size_t>(i) * kBytes;
   if (row + Wide::kLanes <= t.n_rows && offset + kBytes <= t.row_bytes) [[likely]] {
-    const quant::Source<Wide> in{rows + offset, t.row_bytes, look_ahead(t, rows, offset)};
+    quant::Source<Wide> in;
+    if (t.packed != nullptr) {
+      const uint8_t* at = t.packed + static_cast<size_t>(row) * t.row_bytes + offset * Wide::kLanes;
+      in = {at, kBytes, at + kPackedAhead, 64 * Wide::kLanes, 64};
+    } else {
+      in = {rows + offset, t.row_bytes, look_ahead(t, rows, offset), 64, t.row_bytes};
+    }
     if (i % kBlocksPerLine == 0) in.fetch_all();
     Format::unpack(in, panel);
     return;
@@ -249,7 +257,7 @@ ONDOL_VEC void unpack_block(const MatmulTask& t, int64_t row, int64_t i,
     const int64_t there = row + r < t.n_rows ? r : t.n_rows - 1 - row;
     std::memcpy(copy[r], rows + static_cast<size_t>(there) * t.row_bytes + offset, size);
   }
-  Format::unpack(quant::Source<Wide>{copy[0], kBytes, copy[0]}, panel);
+  Format::unpack(quant::Source<Wide>{copy[0], kBytes, copy[0], 0, 0}, panel);
 }
 
 template <int C>
@@ -340,11 +348,30 @@ void matmul(const MatmulTask& t) {
 }
 
 template <class Format>
+void pack(const uint8_t* rows, size_t row_bytes, int64_t n_rows, uint8_t* packed) {
+  constexpr size_t kBytes = block_bytes<Format>();
+  for (int64_t row = 0; row < n_rows; row += Wide::kLanes) {
+    const uint8_t* panel = rows + static_cast<size_t>(row) * row_bytes;
+    for (size_t offset = 0; offset < row_bytes; offset += kBytes) {
+      for (size_t r = 0; r < Wide::kLanes; ++r, packed += kBytes)
+        std::memcpy(packed, panel + r * row_bytes + offset, kBytes);
+    }
+  }
+}
+
+template <class Format>
 constexpr LeafDot entry(const char* name) {
   using Kind = KindOf<typename Format::Out>;
   int lift = 0;
   if constexpr (Kind::kActs == ActKind::kBlocks32) lift = Format::kLift;
-  return {name, Kind::kActs, lift, Kind::kValues, sizeof(typename Format::Out), matmul<Format>};
+  return {.format = name,
+          .acts = Kind::kActs,
+          .lift = lift,
+          .panel_values = Kind::kValues,
+          .panel_bytes = sizeof(typename Format::Out),
+          .block_bytes = block_bytes<Format>(),
+          .matmul = matmul<Format>,
+          .pack = pack<Format>};
 }
 
 }  // namespace

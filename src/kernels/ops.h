@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -78,6 +79,11 @@ struct AttentionParams {
 class Ops {
  public:
   virtual ~Ops() = default;
+
+  /// Promises that matrices stay what and where they are for as long as this lives: each may be
+  /// copied, at its first product, into the order in which products read it. `packed` is given
+  /// the bytes of every matrix that products will hardly read from there any more.
+  virtual void pack_weights(std::function<void(std::span<const std::byte>)> packed) = 0;
 
   /// out[i] = row tokens[i] of the table, as floats. Token ids are valid.
   virtual void embed(Rows out, const Matrix& table, std::span<const int32_t> tokens) = 0;

@@ -34,14 +34,17 @@ enum class ActKind : uint8_t {
   kBlocks256,  ///< int8, one scale per 256 values: formats with blocks of 256
 };
 
-/// A block of kLanes rows that lie `stride` bytes apart, and the place in the first row that will
-/// be needed some blocks later: memory is asked for it in small portions between the loads, as the
-/// processor's own prefetchers do not follow so many rows.
+/// A block of kLanes rows that lie `stride` bytes apart, and the place that will be needed some
+/// blocks later: memory is asked for its cache lines in small portions between the loads. Of each
+/// row's line it is line_step to the next, and row_step from one row's line to the next row's:
+/// 64 and `stride` where rows lie as in a file, else line by line through a packed panel.
 template <class V>
 struct Source {
   const uint8_t* first;
   size_t stride;
   const uint8_t* ahead;
+  size_t line_step;
+  size_t row_step;
 
   /// Sixteen bytes of each row.
   ONDOL_VEC_MEMBER void load(size_t offset, typename V::I32 (&out)[4]) const {
@@ -51,11 +54,11 @@ struct Source {
   /// ask for all.
   ONDOL_VEC_MEMBER void fetch(size_t offset) const {
     constexpr size_t kRows = V::kLanes / 4;
-    const uint8_t* line = ahead + offset + offset / 16 % 4 * kRows * stride;
-    for (size_t r = 0; r < kRows; ++r) __builtin_prefetch(line + r * stride);
+    const uint8_t* line = ahead + offset / 64 * line_step + offset / 16 % 4 * kRows * row_step;
+    for (size_t r = 0; r < kRows; ++r) __builtin_prefetch(line + r * row_step);
   }
   ONDOL_VEC_MEMBER void fetch_all() const {
-    for (size_t r = 0; r < V::kLanes; ++r) __builtin_prefetch(ahead + r * stride);
+    for (size_t r = 0; r < V::kLanes; ++r) __builtin_prefetch(ahead + r * row_step);
   }
   ONDOL_VEC_MEMBER typename V::I32 u32(size_t offset) const {
     return V::load_u32(first + offset, stride);
