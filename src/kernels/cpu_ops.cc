@@ -106,27 +106,35 @@ void CpuOps::fill_tiles(ActTiles& tiles, const Rows& x) {
   for_rows(x, x.width, [&](int i) { fill_column(tiles, x, i); });
 }
 
-const uint8_t* CpuOps::packed(const Matrix& weight, const LeafDot& dot) {
-  if (!on_packed_) return nullptr;
-  const auto [found, is_new] = packed_.try_emplace(weight.data);
-  AnonymousMemory& memory = found->second;
-  const size_t bytes = row_bytes(weight);
-  if (is_new && weight.rows >= leaf_.rows && bytes % dot.block_bytes == 0) {
-    // Behind the last whole panel nothing is packed; loads may reach beyond a panel's last byte.
-    const int64_t panels = weight.rows / leaf_.rows;
-    const size_t panel_bytes = static_cast<size_t>(leaf_.rows) * bytes;
-    auto made = AnonymousMemory::create(static_cast<size_t>(panels) * panel_bytes + sizeof(Line));
-    if (!made) return nullptr;  // the file's order is only slower
-    memory = std::move(*made);
-    auto* out = reinterpret_cast<uint8_t*>(memory.data());
-    const auto* in = reinterpret_cast<const uint8_t*>(weight.data);
-    team_.parallel_for(panels, [&](int64_t panel, int) {
-      const size_t offset = static_cast<size_t>(panel) * panel_bytes;
-      dot.pack(in + offset, bytes, leaf_.rows, out + offset);
-    });
-    on_packed_({weight.data, static_cast<size_t>(weight.rows) * bytes});
+void CpuOps::pack_some(PackedMatrix& copy, const Matrix& weight, const LeafDot& dot) {
+  const auto bytes = static_cast<int64_t>(row_bytes(weight));
+  pack_allowance_ += weight.rows * bytes / kPackShare;
+  if (bytes % static_cast<int64_t>(dot.block_bytes) != 0) return;
+  // Rows behind the last whole panel stay in the file.
+  const int64_t whole = weight.rows / leaf_.rows * leaf_.rows;
+  const int64_t missing = (whole - copy.rows) * bytes;
+  const int64_t slice = std::min({missing, pack_allowance_, kPackSlice});
+  if (missing == 0 || slice < std::min(missing, kPackSlice / 16)) return;
+  if (copy.memory.data() == nullptr) {
+    // Loads may reach beyond a panel's last byte.
+    auto made = AnonymousMemory::create(static_cast<size_t>(whole * bytes) + sizeof(Line));
+    if (!made) {  // the file's order is only slower
+      on_packed_ = nullptr;
+      return;
+    }
+    copy.memory = std::move(*made);
   }
-  return reinterpret_cast<const uint8_t*>(memory.data());
+  const int64_t panel_bytes = leaf_.rows * bytes;
+  const int64_t panels = std::max<int64_t>(1, slice / panel_bytes);
+  const auto* in = reinterpret_cast<const uint8_t*>(weight.data) + copy.rows * bytes;
+  auto* out = reinterpret_cast<uint8_t*>(copy.memory.data()) + copy.rows * bytes;
+  team_.parallel_for(panels, [&](int64_t panel, int) {
+    const int64_t offset = panel * panel_bytes;
+    dot.pack(in + offset, static_cast<size_t>(bytes), leaf_.rows, out + offset);
+  });
+  on_packed_({weight.data + copy.rows * bytes, static_cast<size_t>(panels * panel_bytes)});
+  copy.rows += panels * leaf_.rows;
+  pack_allowance_ -= panels * panel_bytes;
 }
 
 CpuOps::JobPlan CpuOps::plan_job(const MatmulJob& job, Rows x) {
@@ -135,6 +143,8 @@ CpuOps::JobPlan CpuOps::plan_job(const MatmulJob& job, Rows x) {
   const LeafDot* dot = find_dot(leaf_, w.type);
   assert(dot != nullptr && "the model refuses weights of other types when it is loaded");
   const ActTiles& tiles = tiles_of(*dot);
+  PackedMatrix* copy = on_packed_ ? &packed_[w.data] : nullptr;
+  if (copy != nullptr) pack_some(*copy, w, *dot);
   // Whole panels; small enough that the threads end at about the same time.
   const size_t bytes = row_bytes(w);
   const auto panel = static_cast<int64_t>(dot->panel_bytes) *
@@ -147,7 +157,7 @@ CpuOps::JobPlan CpuOps::plan_job(const MatmulJob& job, Rows x) {
       std::max<int64_t>(1, std::min(by_cache, by_threads) / leaf_.rows) * leaf_.rows;
   return {.dot = dot,
           .acts = tiles.data(),
-          .packed = packed(w, *dot),
+          .packed = copy,
           .tile_bytes = tiles.tile_bytes,
           .row_bytes = bytes,
           .chunk_rows = rows,
@@ -193,20 +203,25 @@ void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
 void CpuOps::run_chunk(const JobPlan& plan, const MatmulJob& job, const Rows& x, int64_t chunk,
                        std::span<Line> scratch) const {
   const int64_t row = chunk * plan.chunk_rows;
+  const int64_t n_rows = std::min(plan.chunk_rows, job.weight.rows - row);
   const size_t offset = static_cast<size_t>(row) * plan.row_bytes;
-  plan.dot->matmul({.weights = reinterpret_cast<const uint8_t*>(job.weight.data) + offset,
-                    .packed = plan.packed != nullptr ? plan.packed + offset : nullptr,
-                    .row_bytes = plan.row_bytes,
-                    .n_rows = std::min(plan.chunk_rows, job.weight.rows - row),
-                    .n_values = job.weight.cols,
-                    .acts = plan.acts,
-                    .tile_bytes = plan.tile_bytes,
-                    .n_columns = x.n,
-                    .out = job.out.data + row,
-                    .out_stride = job.out.stride,
-                    .bias = job.bias != nullptr ? job.bias + row : nullptr,
-                    .scratch = scratch.empty() ? nullptr : scratch[0].bytes,
-                    .scratch_bytes = scratch.size_bytes()});
+  const bool packed =
+      plan.packed != nullptr && row + n_rows / leaf_.rows * leaf_.rows <= plan.packed->rows;
+  plan.dot->matmul(
+      {.weights = reinterpret_cast<const uint8_t*>(job.weight.data) + offset,
+       .packed =
+           packed ? reinterpret_cast<const uint8_t*>(plan.packed->memory.data()) + offset : nullptr,
+       .row_bytes = plan.row_bytes,
+       .n_rows = n_rows,
+       .n_values = job.weight.cols,
+       .acts = plan.acts,
+       .tile_bytes = plan.tile_bytes,
+       .n_columns = x.n,
+       .out = job.out.data + row,
+       .out_stride = job.out.stride,
+       .bias = job.bias != nullptr ? job.bias + row : nullptr,
+       .scratch = scratch.empty() ? nullptr : scratch[0].bytes,
+       .scratch_bytes = scratch.size_bytes()});
 }
 
 void CpuOps::rms_norm(Rows out, Rows x, const float* weight, float eps) {

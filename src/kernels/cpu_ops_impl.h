@@ -24,6 +24,12 @@ namespace ondol::kernels {
 /// Work below this many simple steps is not worth waking the team for.
 inline constexpr int64_t kInlineCost = 16 * 1024;
 
+/// Weights are packed while they are used: for every so many bytes that products read one byte. So
+/// the first answer begins at once, and what packing takes is spread over as many steps.
+inline constexpr int64_t kPackShare = 16;
+/// Bytes packed at once: both copies of these are in memory for a moment.
+inline constexpr int64_t kPackSlice = 16 << 20;
+
 /// Some neighbouring tokens of one sequence and the query heads of one key/value head.
 struct AttentionTile {
   const KvView* kv;
@@ -87,11 +93,16 @@ class CpuOps final : public Ops {
     std::vector<Line> memory;
     const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(memory.data()); }
   };
+  /// A matrix's copy in the order in which products read it, made by and by.
+  struct PackedMatrix {
+    AnonymousMemory memory;
+    int64_t rows = 0;  ///< the first ones, which are there; the others are read from the file
+  };
   /// One job of a matmul cut into chunks of rows, numbered through all jobs.
   struct JobPlan {
     const LeafDot* dot;
     const uint8_t* acts;
-    const uint8_t* packed;  ///< or null
+    const PackedMatrix* packed;  ///< or null
     size_t tile_bytes;
     size_t row_bytes;
     int64_t chunk_rows;
@@ -115,8 +126,8 @@ class CpuOps final : public Ops {
   void for_values(const Rows& x, int64_t cost, Work work);
 
   ActTiles& tiles_of(const LeafDot& dot);
-  /// The packed copy of a matrix, made where it is missing; null where there is none to be had.
-  const uint8_t* packed(const Matrix& weight, const LeafDot& dot);
+  /// Packs more rows of a matrix that is about to be used, if it is time to.
+  void pack_some(PackedMatrix& copy, const Matrix& weight, const LeafDot& dot);
   /// `job` over the input tiles, which must have been filled.
   JobPlan plan_job(const MatmulJob& job, Rows x);
   void run_chunk(const JobPlan& plan, const MatmulJob& job, const Rows& x, int64_t chunk,
@@ -139,7 +150,8 @@ class CpuOps final : public Ops {
   std::deque<ActTiles> acts_;  // one of each kind that was asked for
   std::vector<Line> panels_;   // each thread's unpacked weights
   std::function<void(std::span<const std::byte>)> on_packed_;
-  std::unordered_map<const std::byte*, AnonymousMemory> packed_;  // by where the matrix lies
+  std::unordered_map<const std::byte*, PackedMatrix> packed_;  // by where the matrix lies
+  int64_t pack_allowance_ = 0;                                 // bytes
   std::vector<Angles> angles_;
   size_t next_angles_ = 0;
   std::vector<AttentionTile> tiles_;

@@ -81,8 +81,8 @@ class Ops {
   virtual ~Ops() = default;
 
   /// Promises that matrices stay what and where they are for as long as this lives: each may be
-  /// copied, at its first product, into the order in which products read it. `packed` is given
-  /// the bytes of every matrix that products will hardly read from there any more.
+  /// copied, by and by, into the order in which products read it. `packed` is given the bytes that
+  /// products will not read from there any more.
   virtual void pack_weights(std::function<void(std::span<const std::byte>)> packed) = 0;
 
   /// out[i] = row tokens[i] of the table, as floats. Token ids are valid.
