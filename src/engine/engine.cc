@@ -43,6 +43,7 @@ Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path,
   engine->runner_ = std::move(*runner);
   if (options.repack) {
     engine->runner_->pack_weights(
+        file->size_bytes(),
         [file = *file](std::span<const std::byte> bytes) { file.forget(bytes); });
   }
   return engine;

@@ -42,8 +42,8 @@ class Runner {
   Result<kernels::Rows> run(std::span<const Piece> pieces);
 
   /// See Ops::pack_weights.
-  void pack_weights(std::function<void(std::span<const std::byte>)> packed) {
-    ops_->pack_weights(std::move(packed));
+  void pack_weights(uint64_t room, std::function<void(std::span<const std::byte>)> packed) {
+    ops_->pack_weights(room, std::move(packed));
   }
   const model::Model& model() const { return *model_; }
   int threads() const { return team_.size(); }

@@ -106,6 +106,13 @@ void CpuOps::fill_tiles(ActTiles& tiles, const Rows& x) {
   for_rows(x, x.width, [&](int i) { fill_column(tiles, x, i); });
 }
 
+void CpuOps::pack_weights(uint64_t room, std::function<void(std::span<const std::byte>)> packed) {
+  auto reserved = AnonymousMemory::create(room);
+  if (!reserved) return;
+  pack_room_ = std::move(*reserved);
+  on_packed_ = std::move(packed);
+}
+
 void CpuOps::pack_some(PackedMatrix& copy, const Matrix& weight, const LeafDot& dot) {
   const auto bytes = static_cast<int64_t>(row_bytes(weight));
   pack_allowance_ += weight.rows * bytes / kPackShare;
@@ -113,21 +120,19 @@ void CpuOps::pack_some(PackedMatrix& copy, const Matrix& weight, const LeafDot& 
   // Rows behind the last whole panel stay in the file.
   const int64_t whole = weight.rows / leaf_.rows * leaf_.rows;
   const int64_t missing = (whole - copy.rows) * bytes;
-  const int64_t slice = std::min({missing, pack_allowance_, kPackSlice});
-  if (missing == 0 || slice < std::min(missing, kPackSlice / 16)) return;
-  if (copy.memory.data() == nullptr) {
+  const int64_t slice = std::min(missing, kPackSlice);
+  if (missing == 0 || pack_allowance_ < slice) return;
+  if (copy.data == nullptr) {
     // Loads may reach beyond a panel's last byte.
-    auto made = AnonymousMemory::create(static_cast<size_t>(whole * bytes) + sizeof(Line));
-    if (!made) {  // the file's order is only slower
-      on_packed_ = nullptr;
-      return;
-    }
-    copy.memory = std::move(*made);
+    const size_t size = (static_cast<size_t>(whole * bytes) / sizeof(Line) + 2) * sizeof(Line);
+    if (size > pack_room_.size() - pack_used_) return;
+    copy.data = reinterpret_cast<uint8_t*>(pack_room_.data() + pack_used_);
+    pack_used_ += size;
   }
   const int64_t panel_bytes = leaf_.rows * bytes;
   const int64_t panels = std::max<int64_t>(1, slice / panel_bytes);
   const auto* in = reinterpret_cast<const uint8_t*>(weight.data) + copy.rows * bytes;
-  auto* out = reinterpret_cast<uint8_t*>(copy.memory.data()) + copy.rows * bytes;
+  uint8_t* out = copy.data + copy.rows * bytes;
   team_.parallel_for(panels, [&](int64_t panel, int) {
     const int64_t offset = panel * panel_bytes;
     dot.pack(in + offset, static_cast<size_t>(bytes), leaf_.rows, out + offset);
@@ -207,21 +212,19 @@ void CpuOps::run_chunk(const JobPlan& plan, const MatmulJob& job, const Rows& x,
   const size_t offset = static_cast<size_t>(row) * plan.row_bytes;
   const bool packed =
       plan.packed != nullptr && row + n_rows / leaf_.rows * leaf_.rows <= plan.packed->rows;
-  plan.dot->matmul(
-      {.weights = reinterpret_cast<const uint8_t*>(job.weight.data) + offset,
-       .packed =
-           packed ? reinterpret_cast<const uint8_t*>(plan.packed->memory.data()) + offset : nullptr,
-       .row_bytes = plan.row_bytes,
-       .n_rows = n_rows,
-       .n_values = job.weight.cols,
-       .acts = plan.acts,
-       .tile_bytes = plan.tile_bytes,
-       .n_columns = x.n,
-       .out = job.out.data + row,
-       .out_stride = job.out.stride,
-       .bias = job.bias != nullptr ? job.bias + row : nullptr,
-       .scratch = scratch.empty() ? nullptr : scratch[0].bytes,
-       .scratch_bytes = scratch.size_bytes()});
+  plan.dot->matmul({.weights = reinterpret_cast<const uint8_t*>(job.weight.data) + offset,
+                    .packed = packed ? plan.packed->data + offset : nullptr,
+                    .row_bytes = plan.row_bytes,
+                    .n_rows = n_rows,
+                    .n_values = job.weight.cols,
+                    .acts = plan.acts,
+                    .tile_bytes = plan.tile_bytes,
+                    .n_columns = x.n,
+                    .out = job.out.data + row,
+                    .out_stride = job.out.stride,
+                    .bias = job.bias != nullptr ? job.bias + row : nullptr,
+                    .scratch = scratch.empty() ? nullptr : scratch[0].bytes,
+                    .scratch_bytes = scratch.size_bytes()});
 }
 
 void CpuOps::rms_norm(Rows out, Rows x, const float* weight, float eps) {

@@ -26,7 +26,7 @@ inline constexpr int64_t kInlineCost = 16 * 1024;
 
 /// Weights are packed while they are used: for every so many bytes that products read one byte. So
 /// the first answer begins at once, and what packing takes is spread over as many steps.
-inline constexpr int64_t kPackShare = 16;
+inline constexpr int64_t kPackShare = 32;
 /// Bytes packed at once: both copies of these are in memory for a moment.
 inline constexpr int64_t kPackSlice = 16 << 20;
 
@@ -62,9 +62,7 @@ class CpuOps final : public Ops {
  public:
   CpuOps(const Leaf& leaf, ThreadTeam& team) : leaf_(leaf), team_(team) {}
 
-  void pack_weights(std::function<void(std::span<const std::byte>)> packed) override {
-    on_packed_ = std::move(packed);
-  }
+  void pack_weights(uint64_t room, std::function<void(std::span<const std::byte>)> packed) override;
   void embed(Rows out, const Matrix& table, std::span<const int32_t> tokens) override;
   void matmul(std::span<const MatmulJob> jobs, Rows x) override;
   void rms_norm(Rows out, Rows x, const float* weight, float eps) override;
@@ -95,7 +93,7 @@ class CpuOps final : public Ops {
   };
   /// A matrix's copy in the order in which products read it, made by and by.
   struct PackedMatrix {
-    AnonymousMemory memory;
+    uint8_t* data = nullptr;
     int64_t rows = 0;  ///< the first ones, which are there; the others are read from the file
   };
   /// One job of a matmul cut into chunks of rows, numbered through all jobs.
@@ -151,7 +149,9 @@ class CpuOps final : public Ops {
   std::vector<Line> panels_;   // each thread's unpacked weights
   std::function<void(std::span<const std::byte>)> on_packed_;
   std::unordered_map<const std::byte*, PackedMatrix> packed_;  // by where the matrix lies
-  int64_t pack_allowance_ = 0;                                 // bytes
+  AnonymousMemory pack_room_;   // of all copies, one behind the other
+  size_t pack_used_ = 0;        // bytes
+  int64_t pack_allowance_ = 0;  // bytes
   std::vector<Angles> angles_;
   size_t next_angles_ = 0;
   std::vector<AttentionTile> tiles_;

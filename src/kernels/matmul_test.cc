@@ -261,11 +261,11 @@ TEST_P(MatmulTest, PackedWeightsGiveTheSameBits) {
       const auto plain = make_cpu_ops(GetParam(), team);
       const auto packing = make_cpu_ops(GetParam(), team);
       size_t told = 0;
-      packing->pack_weights([&](std::span<const std::byte> bytes) {
+      packing->pack_weights(1 << 20, [&](std::span<const std::byte> bytes) {
         EXPECT_EQ(bytes.data(), w.matrix.data + told) << name;
         told += bytes.size();
       });
-      for (int use = 0; use < 40; ++use) {
+      for (int use = 0; use < 70; ++use) {
         const int n = use % 3 == 0 ? 1 : use % 3 * 11;
         Table x = random.table(n, static_cast<int>(w.matrix.cols));
         Table expected(n, rows);

@@ -82,8 +82,10 @@ class Ops {
 
   /// Promises that matrices stay what and where they are for as long as this lives: each may be
   /// copied, by and by, into the order in which products read it. `packed` is given the bytes that
-  /// products will not read from there any more.
-  virtual void pack_weights(std::function<void(std::span<const std::byte>)> packed) = 0;
+  /// products will not read from there any more. What does not fit into `room` bytes, or into the
+  /// address space that the system allows, stays as it is.
+  virtual void pack_weights(uint64_t room,
+                            std::function<void(std::span<const std::byte>)> packed) = 0;
 
   /// out[i] = row tokens[i] of the table, as floats. Token ids are valid.
   virtual void embed(Rows out, const Matrix& table, std::span<const int32_t> tokens) = 0;
