@@ -88,7 +88,7 @@ Result<void> speed(const BenchFlags& flags) {
   if (model.ctx == 0) {
     model.ctx = flags.speed.depth + std::max({flags.speed.n_prompt, flags.speed.n_generate, 8});
   }
-  engine::EngineOptions options;
+  engine::EngineOptions options{.repack = true};
   for (const int sequences : flags.speed.batches)
     options.n_sequences = std::max(options.n_sequences, sequences);
   const auto engine = model.open(options);
@@ -116,6 +116,7 @@ void add_bench(CLI::App& app, int& exit_code) {
                       "ondol bench speed smollm2 -p 512 -n 128 -r 3 --json");
   auto flags = std::make_shared<BenchFlags>();
   flags->model.add_to(sub);
+  flags->model.add_repack_to(sub);
   sub.add_option("-p", flags->speed.n_prompt, "Tokens of the prompt")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 24));

@@ -82,7 +82,7 @@ Result<void> answer(engine::Engine& engine, Conversation& conversation, const Ch
 }
 
 Result<void> chat(const ChatFlags& flags) {
-  const auto engine = flags.model.open();
+  const auto engine = flags.model.open({.repack = true});
   if (!engine) return propagate(engine);
   auto conversation = Conversation::make(**engine, as_utf8("the system prompt", flags.system));
   if (!conversation) return propagate(conversation);
@@ -116,6 +116,7 @@ void add_chat(CLI::App& app, int& exit_code) {
                       "ondol chat smollm2 --system \"Be brief.\"");
   auto flags = std::make_shared<ChatFlags>();
   flags->model.add_to(sub);
+  flags->model.add_repack_to(sub);
   sub.add_option("--system", flags->system, "The system prompt");
   flags->sampling.add_to(sub);
   on_chosen(sub, exit_code, [flags] { return chat(*flags); });

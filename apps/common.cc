@@ -79,6 +79,9 @@ void ModelFlags::add_to(CLI::App& command) {
   command.add_option("--kv-type", kv_type, "How keys and values are cached: f16, q8_0 or f32")
       ->capture_default_str()
       ->check(CLI::IsMember({"f16", "q8_0", "f32"}));
+}
+
+void ModelFlags::add_repack_to(CLI::App& command) {
   command.add_flag("--no-repack", no_repack,
                    "Use weights as they lie in the file: slower, but several programs that run the "
                    "same model share its memory");
@@ -89,7 +92,7 @@ Result<std::unique_ptr<engine::Engine>> ModelFlags::open(engine::EngineOptions o
   if (!path) return propagate(path);
   options.n_ctx = ctx;
   options.threads = threads;
-  options.repack = !no_repack;
+  options.repack = options.repack && !no_repack;
   options.type_k = options.type_v = kKvTypes.at(kv_type);
   if (const char* isa = std::getenv("ONDOL_ISA")) options.isa = isa;
   auto engine = engine::Engine::open(Env::real(), *path, options);

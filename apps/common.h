@@ -50,6 +50,9 @@ struct ModelFlags {
 
   /// Adds the flags to a command.
   void add_to(CLI::App& command);
+  /// Adds --no-repack to a command that runs long enough for packed weights to pay (its options say
+  /// so).
+  void add_repack_to(CLI::App& command);
   /// Finds and opens the model; shows on a terminal that it is being opened.
   Result<std::unique_ptr<engine::Engine>> open(engine::EngineOptions options = {}) const;
 };

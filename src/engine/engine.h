@@ -28,8 +28,9 @@ struct EngineOptions {
   KvType type_k = KvType::kF16;
   KvType type_v = KvType::kF16;
   /// Weights are copied into the order in which they are read: faster, but the copy is this
-  /// process's own, where programs that run the same file could share it.
-  bool repack = true;
+  /// process's own, where programs that run the same file could share it, and it takes time: it
+  /// pays after some hundred tokens.
+  bool repack = false;
   int n_sequences = 1;  ///< requests computed at once; more wait
   int max_rows = 512;   ///< rows of one forward pass
   int max_chunk = 512;  ///< rows of one request in a pass
