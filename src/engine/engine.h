@@ -30,6 +30,12 @@ struct EngineOptions {
   int n_sequences = 1;  ///< requests computed at once; more wait
   int max_rows = 512;   ///< rows of one forward pass
   int max_chunk = 512;  ///< rows of one request in a pass
+  /// Computed pages are kept and used again by requests that begin with the same tokens. Answers
+  /// are the same bits with and without.
+  bool prefix_cache = true;
+  /// Bytes of KV pages; 0: n_sequences whole contexts. With less, requests share what there is and
+  /// wait for each other; with more, more is remembered.
+  uint64_t kv_ram = 0;
 };
 
 enum class FinishReason : uint8_t {
@@ -44,6 +50,11 @@ struct Request {
   decode::SamplingParams sampling;
   int max_tokens = -1;      ///< -1: up to the end of the context
   bool ignore_end = false;  ///< go on after an end token (benchmarks)
+  /// Whose request it is: only requests with the same tenant share computed text. Part of the
+  /// cache's key, never shown. Callers put into it whatever else must separate (a salt, an
+  /// adapter).
+  std::string tenant;
+  bool use_cache = true;  ///< false: computes everything itself and leaves nothing behind
 };
 
 /// One new token of a request.
@@ -53,6 +64,9 @@ struct Event {
   FinishReason finish =
       FinishReason::kNone;  ///< with kEnd the token is the end token itself: not part of the text
   std::optional<Error> error;  ///< with kError, instead of a sample
+  /// Tokens of the prompt that were not computed but found in the cache when the request was first
+  /// taken up; in every event of the request. At most the prompt's length less one.
+  int cached_tokens = 0;
 };
 
 /// The facade: a model file, opened; requests in, tokens out.
