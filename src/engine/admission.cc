@@ -8,6 +8,20 @@ namespace {
 
 int whole_pages(size_t n_tokens) { return static_cast<int>(n_tokens) / kPageTokens * kPageTokens; }
 
+PrefixMiss miss(kv::MissReason reason) {
+  switch (reason) {
+    case kv::MissReason::kNone:
+      return PrefixMiss::kNone;
+    case kv::MissReason::kNeverSeen:
+      return PrefixMiss::kNeverSeen;
+    case kv::MissReason::kEvicted:
+      return PrefixMiss::kEvicted;
+    case kv::MissReason::kWindow:
+      return PrefixMiss::kWindow;
+  }
+  return PrefixMiss::kNone;
+}
+
 }  // namespace
 
 bool Engine::caches(const Task& task) const {
@@ -55,10 +69,12 @@ bool Engine::prefix_is_coming(Task& task) const {
 bool Engine::take_up(Task& task) {
   // One for which pages were short is looked at again when another has ended.
   if (!active_.empty() && task.no_room_at == n_ended_) return false;
+  std::optional<kv::Match> match;
   if (caches(task)) {
     auto taken = cache_->take(task.request.tenant, task.tokens);
     task.pages.emplace(std::move(taken.pages));
     task.n_computed = taken.n_tokens;
+    match = std::move(taken.match);
   } else {
     task.pages.emplace(runner_->new_sequence());
     task.n_computed = 0;
@@ -70,8 +86,31 @@ bool Engine::take_up(Task& task) {
     return false;
   }
   task.n_published = task.n_computed;
-  if (task.n_cached < 0) task.n_cached = task.n_computed;
+  if (task.n_cached < 0) {
+    task.n_cached = task.n_computed;
+    remember(task, match);
+  }
   return true;
+}
+
+/// Keeps what explain() tells.
+void Engine::remember(const Task& task, const std::optional<kv::Match>& match) {
+  constexpr size_t kRemembered = 1000;
+  Explanation about{.request = task.id,
+                    .n_prompt = static_cast<int>(task.request.prompt.size()),
+                    .n_cached = task.n_cached,
+                    .miss = PrefixMiss::kOff};
+  if (match) {
+    about.n_known = match->n_seen;
+    about.miss = miss(match->reason);
+  }
+  explanations_.push_back(about);
+  if (explanations_.size() > kRemembered) explanations_.pop_front();
+}
+
+std::optional<Explanation> Engine::explain(uint64_t request) const {
+  const auto found = std::ranges::find(explanations_, request, &Explanation::request);
+  return found == explanations_.end() ? std::nullopt : std::optional(*found);
 }
 
 bool Engine::fits_beside_others(const Task& task) const {
