@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +17,7 @@
 #include "engine/prefix_cache.h"
 #include "engine/runner.h"
 #include "gguf/gguf.h"
+#include "scheduler/fair_share.h"
 #include "scheduler/scheduler.h"
 #include "tokenizer/tokenizer.h"
 
@@ -56,6 +56,7 @@ struct Request {
   /// cache's key, never shown. Callers put into it whatever else must separate (a salt, an
   /// adapter).
   std::string tenant;
+  int priority = 0;       ///< higher ones go first; among equals, tenants take turns
   bool use_cache = true;  ///< false: computes everything itself and leaves nothing behind
 };
 
@@ -166,7 +167,9 @@ class Engine {
   bool fits_beside_others(const Task& task) const;
   std::vector<scheduler::Slice> schedule();
   bool make_room(std::span<const scheduler::Slice> plan);
-  void park_youngest();
+  void park_one();
+  scheduler::RequestState state_of(const Task& task) const;
+  std::vector<scheduler::RequestState> active_states() const;
   Result<kernels::Rows> forward(std::span<const scheduler::Slice> plan);
   std::vector<Event> sample(std::span<const scheduler::Slice> plan, kernels::Rows logits);
   FinishReason finish_reason(const Task& a) const;
@@ -184,9 +187,10 @@ class Engine {
   uint64_t next_id_ = 1;
   uint64_t n_ended_ = 0;
   uint64_t n_parked_ = 0;
+  scheduler::FairShare share_;
   std::deque<Explanation> explanations_;
-  std::list<std::unique_ptr<Task>> waiting_;   // in order of arrival
-  std::vector<std::unique_ptr<Task>> active_;  // in order of arrival
+  std::vector<std::unique_ptr<Task>> waiting_;  // in order of arrival
+  std::vector<std::unique_ptr<Task>> active_;   // in order of arrival
 };
 
 }  // namespace ondol::engine
