@@ -286,6 +286,7 @@ std::vector<Turn> conversations(const std::string& model, std::mt19937& random, 
     Request request = ask(head(prompt, kContext - 30), 1 + static_cast<int>(below(20)), tenant);
     request.sampling.seed = random();
     request.use_cache = below(20) != 0;
+    request.priority = static_cast<int>(below(8)) / 7;
     Answer answer = answer_to(*plain, request);
     turns.push_back({std::move(request), std::move(answer)});
   }
