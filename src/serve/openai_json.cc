@@ -81,8 +81,7 @@ ApiResult<void> check_text(std::string_view body) {
     return bad_field({}, fmt::format("the body is nested more than {} deep", kMaxJsonDepth));
   }
   if (code) {
-    return bad_field(
-        {}, fmt::format("the body is no JSON: {} near byte {}", code.message(), used));
+    return bad_field({}, fmt::format("the body is no JSON: {} near byte {}", code.message(), used));
   }
   while (used < body.size() && std::string_view(" \t\r\n").find(body[used]) != body.npos) ++used;
   if (used < body.size())
@@ -161,7 +160,7 @@ std::optional<int64_t> Fields::integer(std::string_view name, int64_t low, int64
   if (value == nullptr) return {};
   const auto number = whole_number(*value);
   if (number && *number >= low && *number <= high) return number;
-  const std::string is = number                ? std::to_string(*number)
+  const std::string is = number               ? std::to_string(*number)
                          : value->is_number() ? json::serialize(*value)
                                               : std::string(kind_of(*value));
   fail(name, fmt::format("{} is {}; it must be a whole number from {} to {}", name, is, low, high));

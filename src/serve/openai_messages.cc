@@ -205,8 +205,7 @@ json::object read_options(Fields& fields, std::string_view chat_template) {
 
 }  // namespace
 
-void read_conversation(Fields& fields, std::string_view chat_template,
-                       json::object& conversation) {
+void read_conversation(Fields& fields, std::string_view chat_template, json::object& conversation) {
   const json::array* messages = fields.array("messages");
   if (messages == nullptr) {
     fields.fail("messages", "messages is missing; give a list of messages");
@@ -221,8 +220,9 @@ void read_conversation(Fields& fields, std::string_view chat_template,
   const std::string choice = read_choice(fields, names);
   fields.boolean("parallel_tool_calls", true);
   if (!names.empty() && choice != "none") {
-    fields.fail("tools", "tools: calls in the answer are not supported by this server; leave tools "
-                         "out, or set tool_choice to none");
+    fields.fail("tools",
+                "tools: calls in the answer are not supported by this server; leave tools "
+                "out, or set tool_choice to none");
   }
   conversation["messages"] = std::move(read);
   conversation["options"] = read_options(fields, chat_template);

@@ -19,17 +19,32 @@ constexpr double kMost = std::numeric_limits<double>::max();
 
 /// Fields of the API and of other servers that would change the answer and that no part of this one
 /// does. What they may be without changing anything: null, false, 0, an empty text or list.
-constexpr std::string_view kUnsupported[] = {
-    "audio",         "functions",          "function_call",      "web_search_options",
-    "grammar",       "guided_json",        "guided_regex",       "guided_choice",
-    "guided_grammar", "json_schema",       "structured_outputs", "stop_token_ids",
-    "bad_words",     "min_tokens",         "use_beam_search",    "length_penalty",
-    "suffix",        "echo",               "prompt_embeds",      "truncate_prompt_tokens",
-    "mirostat",      "continue_final_message"};
+constexpr std::string_view kUnsupported[] = {"audio",
+                                             "functions",
+                                             "function_call",
+                                             "web_search_options",
+                                             "grammar",
+                                             "guided_json",
+                                             "guided_regex",
+                                             "guided_choice",
+                                             "guided_grammar",
+                                             "json_schema",
+                                             "structured_outputs",
+                                             "stop_token_ids",
+                                             "bad_words",
+                                             "min_tokens",
+                                             "use_beam_search",
+                                             "length_penalty",
+                                             "suffix",
+                                             "echo",
+                                             "prompt_embeds",
+                                             "truncate_prompt_tokens",
+                                             "mirostat",
+                                             "continue_final_message"};
 
 /// Fields of the API that never change an answer: who asks, what is kept, how it is billed.
 constexpr std::string_view kWithoutEffect[] = {
-    "user",         "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+    "user",         "metadata",  "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
     "service_tier", "prediction"};
 
 bool says_nothing(const json::value& value) {
@@ -113,8 +128,8 @@ void read_stops(Fields& fields, std::vector<std::string>& stops) {
       stops.emplace_back(item.get_string());
     }
   } else if (!value->is_string()) {
-    fields.fail("stop", fmt::format("stop is {}; it must be a text or a list of texts",
-                                    kind_of(*value)));
+    fields.fail("stop",
+                fmt::format("stop is {}; it must be a text or a list of texts", kind_of(*value)));
   }
   const auto valid = decode::StopMatcher::make(stops);
   if (!valid) fields.fail("stop", "stop: " + valid.error().message);
@@ -193,11 +208,12 @@ TokenIds read_tokens(Fields& fields, std::string_view name, const json::array& v
   for (const json::value& value : values) {
     const auto id = whole_number(value);
     if (!id || *id < 0 || *id >= n_vocab) {
-      fields.fail(name, fmt::format("{} holds {}, which is no token of this model; ids are 0 to {}",
-                                    name, value.is_primitive() && !value.is_string()
-                                              ? json::serialize(value)
-                                              : std::string(kind_of(value)),
-                                    n_vocab - 1));
+      fields.fail(
+          name,
+          fmt::format("{} holds {}, which is no token of this model; ids are 0 to {}", name,
+                      value.is_primitive() && !value.is_string() ? json::serialize(value)
+                                                                 : std::string(kind_of(value)),
+                      n_vocab - 1));
       return {};
     }
     ids.push_back(static_cast<int32_t>(*id));

@@ -23,7 +23,7 @@ struct AnswerSettings {
   bool include_usage = false;
   bool logprobs = false;
   bool ignore_end = false;
-  std::string cache_salt;  ///< requests share computed text only with the same salt
+  std::string cache_salt;            ///< requests share computed text only with the same salt
   std::vector<std::string> ignored;  ///< fields that no part of the server knows
 };
 
