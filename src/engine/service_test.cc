@@ -84,7 +84,9 @@ TEST(Service, AnswersFromManyThreadsAreThoseOfTheEngine) {
     const auto engine = open(1);
     ASSERT_TRUE(engine->submit(greedy({i + 1, 5}, 10)));
     while (!engine->idle()) {
-      for (const Event& event : engine->step().value()) expected[i].push_back(event.sample.token);
+      const auto events = engine->step();
+      ASSERT_TRUE(events) << events.error().message;
+      for (const Event& event : *events) expected[i].push_back(event.sample.token);
     }
   }
   Service service(Env::real(), open(3), {.n_sequences = 3});
