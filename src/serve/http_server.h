@@ -17,7 +17,8 @@ namespace ondol::serve {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-/// A request that came whole, within the limits.
+/// A request that came whole, within the limits. HEAD comes as GET, the body of its answer is left
+/// out; OPTIONS is answered by the server itself; `authorization` is not among the headers.
 struct HttpRequest {
   std::string method;  ///< "GET", ...
   std::string path;    ///< decoded, without the query
@@ -30,8 +31,11 @@ struct HttpRequest {
 };
 
 /// The answer to one request: send(), or start_stream(), any number of write(), end(). What comes
-/// after the client has gone is dropped. A Responder that is destroyed without an answer answers
-/// 500.
+/// after the client has gone is dropped, and so is a second answer. A Responder that is destroyed
+/// without an answer answers 500; one that is destroyed before end() cuts the connection, so that
+/// the answer does not look complete. Length, transfer encoding, connection, date and
+/// `X-Content-Type-Options` are the server's; `Cache-Control` is no-store unless a header says
+/// otherwise. A client that closes its sending side counts as gone.
 class Responder {
  public:
   virtual ~Responder() = default;
@@ -42,8 +46,9 @@ class Responder {
   /// A part of it. False where the client is gone or reads so slowly that it was given up.
   virtual bool write(std::string part) = 0;
   virtual void end() = 0;
-  /// Called once, on a thread of the server, when the client goes away before the answer is
-  /// complete; at once where it has gone already.
+  /// Called once, on a thread of the server, when the client goes away (or is given up, or the
+  /// server stops) before the answer is complete; at once, by the caller's thread, where it has
+  /// gone already. A second one takes the place of the first.
   virtual void on_gone(std::function<void()> gone) = 0;
 };
 
