@@ -152,7 +152,7 @@ void add_http_flags(CLI::App& sub, serve::HttpOptions& http) {
   sub.add_option("--port", http.port, "Port; 0: a free one, which the ready line names")
       ->capture_default_str();
   sub.add_option("--api-key-file", http.api_key_file,
-                 "File with one key a line, `name:key` or `key`; SIGHUP reads it again");
+                 "File with one `name:key` a line; SIGHUP reads it again");
   auto* cert = sub.add_option("--tls-cert", http.tls_cert, "Certificate chain (PEM): serve https");
   auto* key = sub.add_option("--tls-key", http.tls_key, "Its private key (PEM)")->needs(cert);
   cert->needs(key);

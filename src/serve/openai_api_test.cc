@@ -234,7 +234,7 @@ TEST_F(Api, AStopTextEndsTheAnswer) {
   const std::string stop = text.substr(at, end - at);
   const auto stopped =
       complete(R"("max_tokens":40,"stop":)" + json::serialize(json::string(stop)))->wait().json();
-  EXPECT_EQ(stopped.at("choices").at(0).at("text"), text.substr(0, text.find(stop)));
+  EXPECT_EQ(stopped.at("choices").at(0).at("text"), json::value(text.substr(0, text.find(stop))));
   EXPECT_EQ(stopped.at("choices").at(0).at("finish_reason"), "stop");
 }
 

@@ -140,7 +140,7 @@ void Router::handle(HttpRequest request, std::shared_ptr<Responder> inner) {
                 .code = "unknown_url"});
     return;
   }
-  if (request.method != route->method && !(request.method == "HEAD" && route->method == "GET")) {
+  if (request.method != route->method) {
     send_error(*responder, metrics_,
                {.status = 405,
                 .message = fmt::format("{} takes {}, not {}", route->path, route->method,
