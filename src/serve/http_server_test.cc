@@ -113,9 +113,9 @@ TEST(HttpServer, ChunkedBodies) {
   for (int i = 0; i < 11; ++i) many += "64\r\n" + std::string(100, 'x') + "\r\n";
   ASSERT_TRUE(client.send(many + "0\r\n\r\n"));
   EXPECT_EQ(client.read_response().status, 413);
-  for (const std::string& bad :
-       {std::string("zz\r\n"), "5\r\nabcdefgh\r\n", "1;" + std::string(100000, 'a'),
-        std::string("ffffffffffffffffff\r\n"), std::string("-1\r\n")}) {
+  const std::string wrong[] = {"zz\r\n", "5\r\nabcdefgh\r\n", "1;" + std::string(100000, 'a'),
+                               "ffffffffffffffffff\r\n", "-1\r\n"};
+  for (const std::string& bad : wrong) {
     Client other(served.port());
     other.send(head + bad);
     const int status = other.read_response().status;
@@ -328,7 +328,7 @@ TEST(HttpServer, RubbishHarmsNobody) {
       if (kind == 1) bytes.insert(at, 1 + random() % 3, static_cast<char>(random()));
       if (kind == 2) bytes.erase(at, 1 + random() % 4);
       if (kind == 3) bytes.insert(at, seeds[random() % std::size(seeds)].substr(0, random() % 80));
-      if (bytes.empty()) bytes = "\r";
+      if (bytes.empty()) bytes.push_back('\r');
     }
     Client client(served.port());
     client.send(bytes);
