@@ -139,9 +139,9 @@ Result<void> serve_model(const ServeFlags& flags) {
   service.stop(engine::Service::Stop::kFinish);
   server->stop(kGrace);
   signals.set_server(nullptr);
+  router.stop();
   service.stop(engine::Service::Stop::kCancel);
   service.join();
-  router.set_api(nullptr);
   return {};
 }
 

@@ -163,14 +163,16 @@ void Service::step() {
 void Service::deliver(const Event& event) {
   const auto found = live_.find(event.request);
   if (found == live_.end()) return;  // its sink ended it earlier in this step
-  const bool last = event.finish != FinishReason::kNone;
+  if (event.finish == FinishReason::kNone) {
+    if (found->second.sink(event)) return;
+    engine_->cancel(event.request);
+    forget(event.request);
+    return;
+  }
   // Counted as ended before the sink tells anybody: who has the answer has the place, too.
-  Sink sink = found->second.sink;
-  if (last) forget(event.request);
-  const bool goes_on = sink(event);
-  if (last || goes_on) return;
-  engine_->cancel(event.request);
+  const Sink sink = std::move(found->second.sink);
   forget(event.request);
+  sink(event);
 }
 
 void Service::end(uint64_t engine_id, Error error) {

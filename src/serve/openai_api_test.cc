@@ -116,11 +116,11 @@ class Api : public testing::Test {
         *service_, metrics_, ApiOptions{.names = {.id = "toy", .other = {"toy.gguf"}}}));
   }
   ~Api() override {
+    router_.stop();
     if (service_) {
       service_->stop(engine::Service::Stop::kCancel);
       service_->join();
     }
-    router_.set_api(nullptr);
   }
   std::shared_ptr<FakeResponder> send(std::string method, std::string path, std::string body = {}) {
     auto responder = std::make_shared<FakeResponder>();

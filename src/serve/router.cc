@@ -54,7 +54,8 @@ class CountingResponder : public Responder {
 class Router::Workers {
  public:
   Workers() : pool_(kWorkers) {}
-  ~Workers() { pool_.join(); }
+  ~Workers() { wait(); }
+  void wait() { pool_.join(); }
   void run(std::function<void()> work) { boost::asio::post(pool_, std::move(work)); }
 
  private:
@@ -113,6 +114,11 @@ Router::~Router() = default;
 void Router::set_api(std::shared_ptr<OpenAiApi> api) {
   const std::lock_guard lock(mutex_);
   api_ = std::move(api);
+}
+
+void Router::stop() {
+  workers_->wait();
+  set_api(nullptr);
 }
 
 std::shared_ptr<OpenAiApi> Router::api() const {

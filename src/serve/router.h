@@ -14,13 +14,14 @@ namespace ondol::serve {
 class Router {
  public:
   explicit Router(Metrics& metrics);
-  /// Waits for the requests that are being read.
   ~Router();
 
   /// The HTTP server's handler.
   void handle(HttpRequest request, std::shared_ptr<Responder> responder);
   /// The model is loaded.
   void set_api(std::shared_ptr<OpenAiApi> api);
+  /// Waits for the requests that are being read and lets go of the API; nothing is handled after.
+  void stop();
 
  private:
   class Workers;
