@@ -45,6 +45,12 @@ class Server:
     def busy(self):
         return self.metric("ondol_running") + self.metric("ondol_queue_length")
 
+    def wait_until_busy(self, count=1, seconds=10):
+        start = time.monotonic()
+        while self.busy() < count:
+            assert time.monotonic() - start < seconds, "no work is under way"
+            time.sleep(0.002)
+
     def wait_until_idle(self, seconds):
         """How long it took until nothing was under way."""
         start = time.monotonic()

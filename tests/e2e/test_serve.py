@@ -186,8 +186,7 @@ def test_a_full_queue_is_a_429(model):
         with server.connection() as first, server.connection() as second:
             for connection in (first, second):
                 connection.request("POST", "/v1/completions", json.dumps(body))
-            while server.busy() < 2:
-                time.sleep(0.01)
+            server.wait_until_busy(2)
             status, headers, data = server.request("POST", "/v1/completions", {"prompt": "x", "max_tokens": 1})
             assert status == 429 and int(headers["Retry-After"]) >= 1
             assert json.loads(data)["error"]["type"] == "rate_limit_error"
@@ -249,7 +248,7 @@ def test_keys_are_read_again(model, tmp_path):
 
 def test_what_cannot_be_served_is_refused(model, tmp_path):
     program.refused(program.ondol("serve", model, "--host", "0.0.0.0", "--port", 0), 2, "key")
-    program.refused(program.ondol("serve", tmp_path / "none.gguf", "--port", 0), 2, "none.gguf")
+    program.refused(program.ondol("serve", tmp_path / "none.gguf", "--port", 0), 3, "none.gguf")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         program.refused(program.ondol("serve", model, "--port", taken.getsockname()[1]), 1, str(taken.getsockname()[1]))
 
