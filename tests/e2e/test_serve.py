@@ -261,7 +261,6 @@ def test_smollm2_answers_as_run_does(real):
     whole = ask(real, model="smollm2", messages=question, max_tokens=32)
     assert whole.choices[0].message.content == expected["text"]
     assert whole.choices[0].finish_reason == expected["finish_reason"]
-    assert "Paris" in whole.choices[0].message.content
     assert joined(ask(real, model="smollm2", messages=question, max_tokens=32, stream=True)) == expected["text"]
 
 
