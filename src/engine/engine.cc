@@ -7,7 +7,6 @@
 #include "base/cpu_budget.h"
 
 namespace ondol::engine {
-namespace {}  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path,
                                              const EngineOptions& options) {
@@ -31,16 +30,20 @@ Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path,
                     .max_rows = options.max_rows,
                     .max_chunk = std::min(options.max_chunk, options.max_rows),
                     .type_k = options.type_k,
-                    .type_v = options.type_v};
+                    .type_v = options.type_v,
+                    .kv_ram = options.kv_ram};
   const auto context =
       choose_context(**model, file->size_bytes(), shape, options.n_ctx, env.available_memory());
   if (!context) return propagate(context);
   shape.n_ctx = engine->options_.n_ctx = *context;
+  const auto pages = pool_pages((*model)->cache(), shape);
+  if (!pages) return propagate(pages);
   engine->memory_ = plan_memory(**model, file->size_bytes(), shape);
   const int threads = options.threads > 0 ? options.threads : default_threads(cpu_facts());
   auto runner = Runner::create(std::move(*model), shape, *isa, threads);
   if (!runner) return propagate(std::move(runner));
   engine->runner_ = std::move(*runner);
+  engine->cache_ = std::make_unique<PrefixCache>(*engine->runner_);
   return engine;
 }
 
@@ -60,21 +63,32 @@ Result<uint64_t> Engine::submit(Request request) {
   if (const auto valid = check_prompt(request.prompt); !valid) return propagate(valid);
   auto sampler = decode::Sampler::make(request.sampling, model().config().n_vocab);
   if (!sampler) return propagate(std::move(sampler));
-  const auto n_prompt = request.prompt.size();
-  if (n_prompt >= static_cast<size_t>(n_ctx())) {
-    return usage_error(fmt::format(
-        "the prompt has {} tokens, but the context of {} must also hold the answer; shorten "
-        "the prompt or choose a larger context with --ctx",
-        n_prompt, n_ctx()));
-  }
+  const int n_prompt = static_cast<int>(request.prompt.size());
+  const int capacity = std::min(n_ctx(), runner_->capacity());
+  if (n_prompt >= capacity) return prompt_too_long(n_prompt, capacity);
   if (request.max_tokens == 0) return usage_error("at least one token must be asked for");
-  waiting_.push_back({next_id_, std::move(request), std::move(*sampler)});
+  const int room = capacity - n_prompt;
+  const int wanted = request.max_tokens < 0 ? room : std::min(request.max_tokens, room);
+  auto tokens = request.prompt;
+  waiting_.push_back(std::make_unique<Task>(Task{.id = next_id_,
+                                                 .request = std::move(request),
+                                                 .sampler = std::move(*sampler),
+                                                 .tokens = std::move(tokens),
+                                                 .n_max = n_prompt + wanted}));
   return next_id_++;
 }
 
-void Engine::cancel(uint64_t request) {
-  std::erase_if(waiting_, [&](const auto& waiting) { return waiting.id == request; });
-  std::erase_if(active_, [&](const auto& active) { return active->id == request; });
+std::unexpected<Error> Engine::prompt_too_long(int n_prompt, int capacity) const {
+  if (capacity == n_ctx()) {
+    return usage_error(fmt::format(
+        "the prompt has {} tokens, but the context of {} must also hold the answer; shorten "
+        "the prompt or choose a larger context with --ctx",
+        n_prompt, capacity));
+  }
+  return usage_error(fmt::format(
+      "the prompt has {} tokens, but the memory for KV pages holds {}, and the answer needs some "
+      "as well; shorten the prompt or give more with --kv-ram",
+      n_prompt, capacity));
 }
 
 Result<std::vector<Event>> Engine::step() {
@@ -83,44 +97,20 @@ Result<std::vector<Event>> Engine::step() {
   const auto logits = forward(plan);
   if (!logits) return propagate(logits);
   auto events = sample(plan, *logits);
+  publish(plan);
   retire(events);
   return events;
-}
-
-void Engine::admit() {
-  while (!waiting_.empty() && active_.size() < static_cast<size_t>(options_.n_sequences)) {
-    auto [id, request, sampler] = std::move(waiting_.front());
-    waiting_.pop_front();
-    const int n_prompt = static_cast<int>(request.prompt.size());
-    const int room = n_ctx() - n_prompt;
-    const int wanted = request.max_tokens < 0 ? room : std::min(request.max_tokens, room);
-    auto tokens = request.prompt;
-    active_.push_back(std::make_unique<Active>(Active{.id = id,
-                                                      .request = std::move(request),
-                                                      .sampler = std::move(sampler),
-                                                      .pages = runner_->new_sequence(),
-                                                      .tokens = std::move(tokens),
-                                                      .n_max = n_prompt + wanted}));
-  }
-}
-
-std::vector<scheduler::Slice> Engine::schedule() const {
-  std::vector<scheduler::RequestState> states;
-  for (const auto& a : active_)
-    states.push_back({static_cast<int>(a->tokens.size()) - a->n_computed});
-  return scheduler::plan_step(states,
-                              {.max_rows = options_.max_rows, .max_chunk = options_.max_chunk});
 }
 
 Result<kernels::Rows> Engine::forward(std::span<const scheduler::Slice> plan) {
   std::vector<Piece> pieces;
   for (const auto& slice : plan) {
-    Active& a = *active_[slice.request];
+    Task& a = *active_[slice.request];
     const auto rows = std::span(a.tokens).subspan(static_cast<size_t>(a.n_computed),
                                                   static_cast<size_t>(slice.n_rows));
     const bool last = a.n_computed + slice.n_rows == static_cast<int>(a.tokens.size());
     pieces.push_back(
-        {.pages = &a.pages, .tokens = rows, .first_pos = a.n_computed, .n_logits = last ? 1 : 0});
+        {.pages = &*a.pages, .tokens = rows, .first_pos = a.n_computed, .n_logits = last ? 1 : 0});
   }
   if (pieces.empty()) return kernels::Rows{};
   return runner_->run(pieces);
@@ -130,11 +120,11 @@ std::vector<Event> Engine::sample(std::span<const scheduler::Slice> plan, kernel
   std::vector<Event> events;
   int row = 0;
   for (const auto& slice : plan) {
-    Active& a = *active_[slice.request];
+    Task& a = *active_[slice.request];
     a.n_computed += slice.n_rows;
     if (a.n_computed < static_cast<int>(a.tokens.size())) continue;
     const std::span<const float> values(logits.row(row++), static_cast<size_t>(logits.width));
-    Event event{.request = a.id};
+    Event event{.request = a.id, .sample = {}, .error = {}, .cached_tokens = a.n_cached};
     auto chosen = a.sampler.sample(values, a.tokens, 0, a.tokens.size());
     if (!chosen) {
       event.finish = FinishReason::kError;
@@ -149,7 +139,7 @@ std::vector<Event> Engine::sample(std::span<const scheduler::Slice> plan, kernel
   return events;
 }
 
-FinishReason Engine::finish_reason(const Active& a) const {
+FinishReason Engine::finish_reason(const Task& a) const {
   if (tokenizer_->is_end(a.tokens.back()) && !a.request.ignore_end) return FinishReason::kEnd;
   return static_cast<int>(a.tokens.size()) >= a.n_max ? FinishReason::kLength : FinishReason::kNone;
 }
@@ -167,6 +157,7 @@ Result<void> Engine::evaluate(std::span<const int32_t> tokens, const LogitsCallb
         fmt::format("there are {} tokens, but the context holds {}; choose a larger one with --ctx",
                     tokens.size(), n_ctx()));
   }
+  clear_cache();
   kv::SequencePages pages = runner_->new_sequence();
   const size_t run =
       static_cast<size_t>(std::min({kEvaluateRows, options_.max_rows, options_.max_chunk}));

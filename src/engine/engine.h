@@ -14,6 +14,7 @@
 #include "base/env.h"
 #include "base/result.h"
 #include "decode/sampler.h"
+#include "engine/prefix_cache.h"
 #include "engine/runner.h"
 #include "gguf/gguf.h"
 #include "scheduler/scheduler.h"
@@ -82,51 +83,72 @@ class Engine {
   Result<uint64_t> submit(Request request);
   /// One step: admit waiting requests, plan the batch, compute it, choose tokens, report them.
   Result<std::vector<Event>> step();
-  /// Forgets a request; its pages are free at once.
+  /// Ends a request; what it has computed goes to the cache, or is free at once.
   void cancel(uint64_t request);
   /// No request is waiting or under way.
   bool idle() const { return waiting_.empty() && active_.empty(); }
 
+  /// Forgets all computed text that no request holds (before a measurement).
+  void clear_cache();
+  /// What the cache holds.
+  kv::PrefixStats cache_stats() const { return cache_->tree().stats(); }
+  /// Times that a request had to give its pages to others and come back later.
+  uint64_t n_parked() const { return n_parked_; }
+  /// Whether the books of pages and cache agree (tests, idle time).
+  Result<void> check_integrity() const;
+
   /// Logits of every position of one sequence, in order, in runs of a few rows: called with the
-  /// first position and rows that are valid during the call. Stops at the callback's error.
+  /// first position and rows that are valid during the call. Stops at the callback's error. Every
+  /// token is computed; the cache is empty afterwards.
   using LogitsCallback = std::function<Result<void>(int first, kernels::Rows logits)>;
   Result<void> evaluate(std::span<const int32_t> tokens, const LogitsCallback& callback);
 
   /// The level below, for measurements that choose their own batches. Not while requests are under
-  /// way.
+  /// way; clear_cache() gives it all pages.
   Runner& runner() { return *runner_; }
   /// What was opened, and what was chosen for it.
   const gguf::File& file() const { return file_; }
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
   const model::Model& model() const { return runner_->model(); }
   const MemoryPlan& memory() const { return memory_; }
+  /// Tokens that a request can have at most, prompt and answer.
   int n_ctx() const { return options_.n_ctx; }
   int threads() const { return runner_->threads(); }
   simd::Isa isa() const { return isa_; }
 
  private:
-  struct Waiting {
+  struct Task {
     uint64_t id;
     Request request;
     decode::Sampler sampler;
-  };
-  struct Active {
-    uint64_t id;
-    Request request;
-    decode::Sampler sampler;
-    kv::SequencePages pages;
-    std::vector<int32_t> tokens;  // prompt and what was generated
+    std::vector<int32_t> tokens;             // prompt and what was generated
+    int n_max = 0;                           // tokens in all when it ends
+    std::optional<kv::SequencePages> pages;  // while it is computed
     int n_computed = 0;
-    int n_max = 0;  // tokens in all when it ends
+    int n_published = 0;    // tokens that the cache has from it
+    int n_cached = -1;      // tokens that it had from the cache at first; -1: not taken up yet
+    uint64_t awaits = 0;    // the request whose pages it waits for
+    int awaits_tokens = 0;  // until that has computed so many
+    uint64_t no_room_at = UINT64_MAX;  // n_ended_ when pages were too short for it
   };
 
   explicit Engine(gguf::File file) : file_(std::move(file)) {}
   Result<void> check_prompt(std::span<const int32_t> prompt) const;
+  std::unexpected<Error> prompt_too_long(int n_prompt, int capacity) const;
   void admit();
-  std::vector<scheduler::Slice> schedule() const;
+  bool has_slot() const;
+  bool caches(const Task& task) const;
+  bool prefix_is_coming(Task& task) const;
+  bool take_up(Task& task);
+  bool fits_beside_others(const Task& task) const;
+  std::vector<scheduler::Slice> schedule();
+  bool make_room(std::span<const scheduler::Slice> plan);
+  void park_youngest();
   Result<kernels::Rows> forward(std::span<const scheduler::Slice> plan);
   std::vector<Event> sample(std::span<const scheduler::Slice> plan, kernels::Rows logits);
-  FinishReason finish_reason(const Active& a) const;
+  FinishReason finish_reason(const Task& a) const;
+  void publish(std::span<const scheduler::Slice> plan);
+  void leave_to_cache(Task& task);
   void retire(std::span<const Event> events);
 
   EngineOptions options_;
@@ -135,9 +157,12 @@ class Engine {
   simd::Isa isa_ = simd::Isa::kScalar;
   MemoryPlan memory_;
   std::unique_ptr<Runner> runner_;
+  std::unique_ptr<PrefixCache> cache_;
   uint64_t next_id_ = 1;
-  std::list<Waiting> waiting_;
-  std::vector<std::unique_ptr<Active>> active_;  // in order of arrival
+  uint64_t n_ended_ = 0;
+  uint64_t n_parked_ = 0;
+  std::list<std::unique_ptr<Task>> waiting_;   // in order of arrival
+  std::vector<std::unique_ptr<Task>> active_;  // in order of arrival
 };
 
 }  // namespace ondol::engine

@@ -21,6 +21,7 @@ Result<bool> take(const Event& event, TextStream& stream, Generation& answer,
                   const GenerateOptions& options) {
   if (event.error) return std::unexpected(*event.error);
   ++answer.n_steps;
+  answer.n_cached = event.cached_tokens;
   if (event.finish != FinishReason::kEnd) {
     answer.tokens.push_back(event.sample.token);
     if (const auto given = give(answer, options, stream.push(event.sample.token)); !given)

@@ -17,12 +17,15 @@ struct Generation {
   std::string text;
   std::vector<int32_t> tokens;  ///< without the end token
   int n_prompt = 0;
+  int n_cached = 0;           ///< of these, tokens that the cache had
   std::string finish_reason;  ///< "stop" (end token or stop text) or "length"
   double prefill_ms = 0;      ///< until the first token was chosen
   double decode_ms = 0;       ///< from there to the last
   int n_steps = 0;            ///< tokens chosen, the end token among them
-  /// Tokens per second; 0 where nothing was timed (decode: of a single token).
-  double prefill_tps() const { return prefill_ms > 0 ? n_prompt / prefill_ms * 1e3 : 0; }
+  /// Tokens computed per second; 0 where nothing was timed (decode: of a single token).
+  double prefill_tps() const {
+    return prefill_ms > 0 ? (n_prompt - n_cached) / prefill_ms * 1e3 : 0;
+  }
   double decode_tps() const;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/units.h"
 
@@ -39,10 +40,63 @@ std::vector<kv::GroupShape> group_shapes(const model::CacheSpec& cache) {
   return groups;
 }
 
-uint64_t pool_pages(const kv::GroupShape& group, const MemoryShape& shape) {
-  const auto chunk = static_cast<uint64_t>(std::min(shape.max_chunk, shape.max_rows));
-  return kv::pages_for(group, static_cast<uint64_t>(shape.n_ctx), kPageTokens, chunk) *
-         static_cast<uint64_t>(shape.n_sequences);
+namespace {
+
+uint64_t chunk(const MemoryShape& shape) {
+  return static_cast<uint64_t>(std::min(shape.max_chunk, shape.max_rows));
+}
+
+/// Bytes and pages of one sequence of n_tokens alone.
+uint64_t sequence_bytes(std::span<const kv::GroupShape> groups, const MemoryShape& shape,
+                        uint64_t n_tokens) {
+  uint64_t bytes = 0;
+  for (const auto& group : groups)
+    bytes += kv::pages_for(group, n_tokens, kPageTokens, chunk(shape)) * page_bytes(group, shape);
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::vector<uint64_t>> pool_pages(const model::CacheSpec& cache, const MemoryShape& shape) {
+  const auto groups = group_shapes(cache);
+  auto n_tokens = static_cast<uint64_t>(shape.n_ctx);
+  const uint64_t whole = sequence_bytes(groups, shape, n_tokens);
+  if (shape.kv_ram > 0 && shape.kv_ram < whole) {
+    // Pages are steps: the longest sequence whose pages fit.
+    uint64_t low = 0;
+    for (uint64_t high = n_tokens; low < high;) {
+      const uint64_t middle = (low + high + 1) / 2;
+      if (sequence_bytes(groups, shape, middle) <= shape.kv_ram) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    n_tokens = low;
+  }
+  if (n_tokens == 0) {
+    return usage_error(
+        fmt::format("{} of KV pages hold not a single token, which takes {}; give more with "
+                    "--kv-ram",
+                    format_size(shape.kv_ram), format_size(sequence_bytes(groups, shape, 1))));
+  }
+  std::vector<uint64_t> pages;
+  for (const auto& group : groups) {
+    const uint64_t one = kv::pages_for(group, n_tokens, kPageTokens, chunk(shape));
+    const double contexts = shape.kv_ram == 0 ? shape.n_sequences
+                            : shape.kv_ram < whole
+                                ? 1.0
+                                : static_cast<double>(shape.kv_ram) / static_cast<double>(whole);
+    pages.push_back(static_cast<uint64_t>(static_cast<double>(one) * contexts));
+  }
+  return pages;
+}
+
+int pool_capacity(int window, uint64_t n_pages, const MemoryShape& shape) {
+  const kv::GroupShape group{.window = window, .layers = {}};
+  const auto n_ctx = static_cast<uint64_t>(shape.n_ctx);
+  if (kv::pages_for(group, n_ctx, kPageTokens, chunk(shape)) <= n_pages) return shape.n_ctx;
+  return static_cast<int>(std::min(n_ctx, n_pages * kPageTokens));
 }
 
 size_t page_bytes(const kv::GroupShape& group, const MemoryShape& shape) {
@@ -53,8 +107,10 @@ size_t page_bytes(const kv::GroupShape& group, const MemoryShape& shape) {
 
 MemoryPlan plan_memory(const model::Model& model, uint64_t file_bytes, const MemoryShape& shape) {
   MemoryPlan plan{.weights = file_bytes};
-  for (const auto& group : group_shapes(model.cache()))
-    plan.kv += pool_pages(group, shape) * page_bytes(group, shape);
+  const auto groups = group_shapes(model.cache());
+  const auto pages = pool_pages(model.cache(), shape);
+  for (size_t g = 0; pages && g < groups.size(); ++g)
+    plan.kv += (*pages)[g] * page_bytes(groups[g], shape);
   const auto vocab = static_cast<uint64_t>(model.config().n_vocab);
   const int logit_rows = std::max(shape.n_sequences, kEvaluateRows);
   const auto logits = static_cast<uint64_t>(logit_rows) * vocab * sizeof(float);

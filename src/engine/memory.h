@@ -23,6 +23,7 @@ struct MemoryShape {
   int max_chunk = 512;  ///< rows of one sequence in a pass
   KvType type_k = KvType::kF16;
   KvType type_v = KvType::kF16;
+  uint64_t kv_ram = 0;  ///< bytes of KV pages; 0: n_sequences whole contexts
 };
 
 /// Bytes, by what they are for.
@@ -37,8 +38,12 @@ struct MemoryPlan {
 kv::ElementType element_type(KvType type);
 /// The model's cache groups, as the cache counts them.
 std::vector<kv::GroupShape> group_shapes(const model::CacheSpec& cache);
-/// Pages of a group's pool.
-uint64_t pool_pages(const kv::GroupShape& group, const MemoryShape& shape);
+/// Pages of each group's pool. kv_ram is shared out as whole contexts (and a fraction) need it, or,
+/// where it holds less than one, as the longest sequence that fits does. Usage error where that is
+/// less than a page of each.
+Result<std::vector<uint64_t>> pool_pages(const model::CacheSpec& cache, const MemoryShape& shape);
+/// Tokens of the longest sequence that a group's pool of n_pages can hold alone.
+int pool_capacity(int window, uint64_t n_pages, const MemoryShape& shape);
 /// Bytes of a page of a group, rounded up to a cache line.
 size_t page_bytes(const kv::GroupShape& group, const MemoryShape& shape);
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <limits>
 #include <system_error>
 
@@ -51,8 +53,10 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const model::Mode
                                                int threads) {
   if (const auto usable = check_types(model->cache(), shape); !usable) return propagate(usable);
   std::vector<kv::Group> groups;
+  const auto n_pages = pool_pages(model->cache(), shape);
+  if (!n_pages) return propagate(n_pages);
   for (const kv::GroupShape& group : group_shapes(model->cache())) {
-    const uint64_t pages = pool_pages(group, shape);
+    const uint64_t pages = (*n_pages)[groups.size()];
     if (pages >= std::numeric_limits<uint32_t>::max())
       return no_memory("the KV cache would have too many pages");
     auto pool = kv::PagePool::create(page_bytes(group, shape), static_cast<uint32_t>(pages));
@@ -79,6 +83,19 @@ Runner::Runner(std::shared_ptr<const model::Model> model, const MemoryShape& sha
   for (const kv::Group& group : groups_) {
     kv_groups_.push_back({.base = group.pool.base(), .page_bytes = group.pool.page_bytes()});
   }
+}
+
+void Runner::copy_page(int group, kv::PageId from, kv::PageId to) {
+  const kv::PagePool& pool = groups_[static_cast<size_t>(group)].pool;
+  std::memcpy(pool.base() + to * pool.page_bytes(), pool.base() + from * pool.page_bytes(),
+              pool.page_bytes());
+}
+
+int Runner::capacity() const {
+  int tokens = shape_.n_ctx;
+  for (const kv::Group& group : groups_)
+    tokens = std::min(tokens, pool_capacity(group.window, group.pool.n_pages(), shape_));
+  return tokens;
 }
 
 Result<void> Runner::prepare(std::span<const Piece> pieces) {

@@ -35,6 +35,13 @@ class Runner {
   /// An empty sequence over the runner's page pools, which it must not outlive.
   kv::SequencePages new_sequence() { return kv::SequencePages(groups_, kPageTokens); }
 
+  /// The pools, for whoever shares pages between sequences.
+  std::span<kv::Group> groups() { return groups_; }
+  /// Copies a page's bytes to another of the same group.
+  void copy_page(int group, kv::PageId from, kv::PageId to);
+  /// Tokens of the longest sequence that the pools can hold alone.
+  int capacity() const;
+
   /// One forward pass over a mixed batch. The logits [sum of n_logits, n_vocab], in the order of
   /// the pieces, are valid until the next call. kNoMemory where the pages do not suffice: nothing
   /// was computed then.

@@ -151,9 +151,14 @@ void Service::step() {
   }
   report.seconds = std::chrono::duration<double>(env_.now() - start).count();
   for (const Event& event : *events) report.n_tokens += event.error ? 0 : 1;
+  const auto cache = engine_->cache_stats();
   {
     const std::lock_guard lock(mutex_);
     counts_.tokens += static_cast<uint64_t>(report.n_tokens);
+    counts_.cache_tokens = cache.tokens;
+    counts_.cache_bytes = cache.bytes;
+    counts_.cache_evicted_bytes = cache.evicted_bytes;
+    counts_.parked = engine_->n_parked();
   }
   // Before the events: whoever saw an answer end finds its steps counted.
   if (options_.on_step) options_.on_step(report);

@@ -40,6 +40,11 @@ struct ServiceStats {
   uint64_t accepted = 0;
   uint64_t refused = 0;
   uint64_t tokens = 0;  ///< chosen since the start
+  // As of the last step:
+  uint64_t cache_tokens = 0;         ///< computed tokens that are kept for later requests
+  uint64_t cache_bytes = 0;          ///< of their pages
+  uint64_t cache_evicted_bytes = 0;  ///< given up since the start
+  uint64_t parked = 0;               ///< times that a request had to make room and come back later
 };
 
 /// Takes the events of one request, in order. The event with a finish reason is the last. Returning

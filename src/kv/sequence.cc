@@ -1,5 +1,6 @@
 #include "kv/sequence.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -28,8 +29,7 @@ SequencePages::~SequencePages() {
 Result<void> SequencePages::extend(int n_tokens) {
   const auto needed = static_cast<size_t>((n_tokens + page_tokens_ - 1) / page_tokens_);
   for (size_t g = 0; g < tables_.size(); ++g) {
-    const size_t have = tables_[g].size();
-    if (needed > have && groups_[g].pool.n_free() < needed - have) {
+    if (groups_[g].pool.n_free() < missing(static_cast<int>(g), n_tokens)) {
       return no_memory(
           "the KV cache is full; choose a larger one, a smaller context or fewer requests at once");
     }
@@ -38,6 +38,30 @@ Result<void> SequencePages::extend(int n_tokens) {
     while (tables_[g].size() < needed) tables_[g].push_back(*groups_[g].pool.allocate());
   }
   return {};
+}
+
+void SequencePages::adopt(std::span<const std::vector<PageId>> tables) {
+  for (size_t g = 0; g < tables_.size(); ++g) {
+    assert(tables_[g].empty());
+    tables_[g] = tables[g];
+    const auto first =
+        std::ranges::find_if(tables_[g], [](PageId page) { return page != kNoPage; });
+    first_kept_[g] = static_cast<size_t>(first - tables_[g].begin());
+    for (auto page = first; page != tables_[g].end(); ++page) groups_[g].pool.retain(*page);
+  }
+}
+
+void SequencePages::replace(int group, size_t index, PageId page) {
+  const auto g = static_cast<size_t>(group);
+  assert(tables_[g][index] != kNoPage);
+  groups_[g].pool.retain(page);
+  groups_[g].pool.release(std::exchange(tables_[g][index], page));
+}
+
+uint32_t SequencePages::missing(int group, int n_tokens) const {
+  const auto needed = static_cast<size_t>((n_tokens + page_tokens_ - 1) / page_tokens_);
+  const size_t have = tables_[static_cast<size_t>(group)].size();
+  return static_cast<uint32_t>(needed > have ? needed - have : 0);
 }
 
 void SequencePages::drop_behind(int next_position) {

@@ -32,6 +32,13 @@ class SequencePages {
   /// Gives back the pages that no position >= `next_position` will read: those that every window
   /// has left behind.
   void drop_behind(int next_position);
+  /// Takes pages that others hold as its own beginning, per group, kNoPage where a window no longer
+  /// reads. The sequence must be empty and must not write into them.
+  void adopt(std::span<const std::vector<PageId>> tables);
+  /// Uses another page with the same content, which somebody holds, instead of its own.
+  void replace(int group, size_t index, PageId page);
+  /// Pages of group g that extend(n_tokens) would take.
+  uint32_t missing(int group, int n_tokens) const;
   /// Page ids of group g; kNoPage where a window has moved on.
   std::span<const PageId> table(int group) const { return tables_[static_cast<size_t>(group)]; }
   /// Pages held in all groups.

@@ -15,9 +15,26 @@ void write_head(std::string& out, std::string_view name, std::string_view help,
   out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
 }
 
-void write_gauge(std::string& out, std::string_view name, std::string_view help, double value) {
-  write_head(out, name, help, "gauge");
+template <class T>
+void write_value(std::string& out, std::string_view name, std::string_view help, T value,
+                 std::string_view type = "gauge") {
+  write_head(out, name, help, type);
   out += fmt::format("{} {}\n", name, value);
+}
+
+void write_service(std::string& out, const engine::Service& service) {
+  const auto stats = service.stats();
+  write_value(out, "ondol_queue_length", "Requests that wait.", stats.queued);
+  write_value(out, "ondol_running", "Requests under way.", stats.running);
+  write_value(out, "ondol_context_tokens", "Tokens that a prompt and its answer may have.",
+              service.engine().n_ctx());
+  write_value(out, "ondol_cache_tokens", "Computed tokens kept for later requests.",
+              stats.cache_tokens);
+  write_value(out, "ondol_cache_bytes", "Bytes of their pages.", stats.cache_bytes);
+  write_value(out, "ondol_cache_evicted_bytes_total", "Bytes of pages given up for others.",
+              stats.cache_evicted_bytes, "counter");
+  write_value(out, "ondol_parked_total", "Times that a request had to make room and come back.",
+              stats.parked, "counter");
 }
 
 /// A label's value with what the format wants escaped.
@@ -114,14 +131,8 @@ void Metrics::write_counters(std::string& out) const {
 
 std::string Metrics::text(const engine::Service* service) const {
   std::string out;
-  if (service != nullptr) {
-    const auto stats = service->stats();
-    write_gauge(out, "ondol_queue_length", "Requests that wait.", stats.queued);
-    write_gauge(out, "ondol_running", "Requests under way.", stats.running);
-    write_gauge(out, "ondol_context_tokens", "Tokens that a prompt and its answer may have.",
-                service->engine().n_ctx());
-  }
-  write_gauge(out, "ondol_ready", "1 when the model is loaded.", service != nullptr ? 1 : 0);
+  if (service != nullptr) write_service(out, *service);
+  write_value(out, "ondol_ready", "1 when the model is loaded.", service != nullptr ? 1 : 0);
   const std::lock_guard lock(mutex_);
   write_counters(out);
   first_token_.write(out, "ondol_first_token_seconds",

@@ -291,6 +291,34 @@ TEST_F(Api, AStopDuringAStreamIsToldInIt) {
   EXPECT_TRUE(stream->body().ends_with("\n\n"));
 }
 
+TEST_F(Api, WhatWasReadBeforeIsCachedForItsOwnKey) {
+  open();
+  const json::array prompt(100, 5);
+  const std::string body =
+      R"({"max_tokens":2,"ignore_eos":true,"temperature":0,"prompt":)" + json::serialize(prompt);
+  const auto cached = [&](std::string client, std::string_view more) {
+    auto responder = std::make_shared<FakeResponder>();
+    router_.handle({.method = "POST",
+                    .path = "/v1/completions",
+                    .body = body + std::string(more) + "}",
+                    .client = std::move(client)},
+                   responder);
+    return responder->wait()
+        .json()
+        .at("usage")
+        .at("prompt_tokens_details")
+        .at("cached_tokens")
+        .to_number<int>();
+  };
+  EXPECT_EQ(cached("alice", ""), 0);
+  EXPECT_EQ(cached("alice", ""), 99);
+  EXPECT_EQ(cached("bob", ""), 0) << "each key has its own";
+  EXPECT_EQ(cached("alice", R"(,"cache_salt":"s")"), 0);
+  EXPECT_EQ(cached("alice", R"(,"cache_salt":"s")"), 99);
+  const auto text = send("GET", "/metrics")->wait().body();
+  EXPECT_THAT(text, HasSubstr("ondol_cached_tokens_total{key=\"alice\"} 198\n"));
+}
+
 TEST_F(Api, TextAndTokens) {
   open();
   const auto tokens = send("POST", "/tokenize", R"({"content":"hello"})")->wait().json();
