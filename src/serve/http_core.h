@@ -2,6 +2,7 @@
 // Connection belong to their strand.
 #pragma once
 
+#include <atomic>
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
 #include <chrono>
@@ -70,11 +71,12 @@ struct Core : std::enable_shared_from_this<Core> {
   std::optional<asio::ssl::context> tls;
   tcp::acceptor acceptor;
 
+  std::atomic<bool> stopping = false;  ///< set under the mutex
+
   std::mutex mutex;  ///< of what follows
   std::condition_variable changed;
   std::shared_ptr<const ApiKeys> keys;
   std::unordered_map<Connection*, std::shared_ptr<Connection>> connections;
-  bool stopping = false;
 
   Result<void> load_keys();
   Result<void> load_tls();

@@ -95,6 +95,17 @@ TEST(HttpGone, NotAfterACompleteAnswer) {
   EXPECT_EQ(gone.count(), 0);
 }
 
+TEST(HttpGone, AClientThatClosedItsSideStillReadsWhatWasAnswered) {
+  TestServer served;
+  for (int i = 0; i < 50; ++i) {
+    Client client(served.port());
+    ASSERT_TRUE(client.send(i % 2 == 0 ? get("/stream") : post("x", "Host: twice\r\n")));
+    client.half_close();
+    EXPECT_EQ(client.read_response().status, i % 2 == 0 ? 200 : 400);
+    EXPECT_TRUE(client.read_end());
+  }
+}
+
 TEST(HttpGone, AnAnswerFromAnotherThreadAfterwards) {
   TestServer served;
   for (int i = 0; i < 50; ++i) {

@@ -233,9 +233,14 @@ void Session::on_read_end() {
   read_closed_ = true;
   if (phase_ == Phase::kHead || phase_ == Phase::kBody) {
     refuse({400, "The request ended early.", "bad_request", {}}, true);
-  } else if (!(phase_ == Phase::kAnswering && discard_)) {
-    close();
+    return;
   }
+  if (phase_ == Phase::kAnswering) {
+    // What has been answered is sent to the end; the writer sees whether anybody is there.
+    const std::lock_guard lock(mutex_);
+    if (answer_ == Answer::kDone) return;
+  }
+  close();
 }
 
 /// Goes on with what has been read.
@@ -409,6 +414,7 @@ bool Session::finish_exchange() {
 
 Framing Session::framing(int status, std::optional<uint64_t> length) {
   using Body = Framing::Body;
+  keep_alive_ = keep_alive_ && !core_->stopping;
   if (status == 204 || status == 304 || status < 200) return {Body::kNone, 0, keep_alive_};
   if (length) return {Body::kLength, *length, keep_alive_};
   if (chunked_) return {Body::kChunked, 0, keep_alive_};
