@@ -73,6 +73,14 @@ def test_an_answer_is_that_of_run(client, model):
     assert answer.id.startswith("chatcmpl-")
 
 
+def test_what_was_read_before_is_cached(client):
+    fields = {"messages": [{"role": "user", "content": "hello world, once and again"}], "max_tokens": 4}
+    first, second = ask(client, **fields), ask(client, **fields)
+    assert second.usage.prompt_tokens_details.cached_tokens == second.usage.prompt_tokens - 1
+    assert first.usage.prompt_tokens_details.cached_tokens < second.usage.prompt_tokens - 1
+    assert first.choices == second.choices
+
+
 def test_a_stream_is_the_same_answer(client):
     whole = ask(client, max_tokens=30)
     stream = list(ask(client, max_tokens=30, stream=True, stream_options={"include_usage": True}))
