@@ -33,6 +33,7 @@ void add_list(CLI::App& app, int& exit_code);
 void add_rm(CLI::App& app, int& exit_code);
 void add_pull(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_serve(CLI::App& app, int& exit_code);
 
 /// A sub-command with its help text and an example line.
 CLI::App& command(CLI::App& app, const std::string& name, const std::string& what,

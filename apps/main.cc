@@ -15,10 +15,10 @@ namespace {
 
 using namespace ondol;
 
-constexpr std::array<app::AddCommand, 13> kCommands = {
+constexpr std::array<app::AddCommand, 14> kCommands = {
     app::add_run,    app::add_chat,       app::add_pull,     app::add_list,       app::add_show,
     app::add_verify, app::add_rm,         app::add_tokenize, app::add_detokenize, app::add_render,
-    app::add_logits, app::add_perplexity, app::add_bench};
+    app::add_logits, app::add_perplexity, app::add_bench,    app::add_serve};
 
 /// The deepest command that was chosen: its options are the ones meant.
 const CLI::App& chosen(const CLI::App& app) {

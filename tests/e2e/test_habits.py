@@ -22,6 +22,7 @@ COMMANDS = [
     "rm",
     "pull",
     "bench",
+    "serve",
 ]
 
 
