@@ -9,9 +9,9 @@ namespace ondol::scheduler {
 std::vector<size_t> turn_order(std::span<const RequestState> requests) {
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) {
+  std::ranges::sort(order, {}, [&](size_t i) {
     const RequestState& r = requests[i];
-    return std::tuple(-r.priority, r.served, r.deadline);
+    return std::tuple(-r.priority, r.served, r.deadline, i);  // i: in order of arrival
   });
   return order;
 }
