@@ -31,7 +31,7 @@ class PlainStream : public Stream {
   }
   Task<void> finish() override {
     error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    ignored = socket_.shutdown(tcp::socket::shutdown_send, ignored);
     co_return;
   }
 
@@ -85,18 +85,19 @@ Result<void> Core::load_tls() {
   tls.emplace(asio::ssl::context::tls_server);
   error_code ec;
   using Context = asio::ssl::context;
-  tls->set_options(Context::default_workarounds | Context::no_sslv2 | Context::no_sslv3 |
-                       Context::no_tlsv1 | Context::no_tlsv1_1 | Context::no_compression,
-                   ec);
+  ec = tls->set_options(Context::default_workarounds | Context::no_sslv2 | Context::no_sslv3 |
+                            Context::no_tlsv1 | Context::no_tlsv1_1 | Context::no_compression,
+                        ec);
   SSL_CTX_set_options(tls->native_handle(), SSL_OP_NO_RENEGOTIATION);
   // A key with a password cannot be used; without this, OpenSSL would ask on the terminal.
-  tls->set_password_callback([](size_t, Context::password_purpose) { return std::string(); }, ec);
-  tls->use_certificate_chain_file(options.tls_cert, ec);
+  ec = tls->set_password_callback([](size_t, Context::password_purpose) { return std::string(); },
+                                  ec);
+  ec = tls->use_certificate_chain_file(options.tls_cert, ec);
   if (ec) {
     return usage_error(fmt::format("{}: not a certificate in PEM format that can be read ({})",
                                    options.tls_cert, ec.message()));
   }
-  tls->use_private_key_file(options.tls_key, Context::pem, ec);
+  ec = tls->use_private_key_file(options.tls_key, Context::pem, ec);
   if (ec) {
     return usage_error(fmt::format("{}: not the key of {} in PEM format without a password ({})",
                                    options.tls_key, options.tls_cert, ec.message()));
@@ -145,11 +146,11 @@ Result<void> Core::listen() {
   }
   error_code ec;
   const tcp::endpoint endpoint(*address, options.port);
-  acceptor.open(endpoint.protocol(), ec);
-  if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
-  if (!ec && address->is_v6()) acceptor.set_option(asio::ip::v6_only(false), ec);
-  if (!ec) acceptor.bind(endpoint, ec);
-  if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
+  ec = acceptor.open(endpoint.protocol(), ec);
+  if (!ec) ec = acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
+  if (!ec && address->is_v6()) ec = acceptor.set_option(asio::ip::v6_only(false), ec);
+  if (!ec) ec = acceptor.bind(endpoint, ec);
+  if (!ec) ec = acceptor.listen(asio::socket_base::max_listen_connections, ec);
   if (!ec) return {};
   if (ec == asio::error::address_in_use) {
     return failed(
@@ -182,7 +183,7 @@ Task<void> Core::accept_loop() {
 
 void Core::admit(tcp::socket socket) {
   error_code ignored;
-  socket.set_option(tcp::no_delay(true), ignored);
+  ignored = socket.set_option(tcp::no_delay(true), ignored);
   std::shared_ptr<Connection> connection;
   {
     const std::lock_guard lock(mutex);
@@ -247,7 +248,7 @@ class Server : public HttpServer {
     }
     asio::post(core_->acceptor.get_executor(), [core = core_] {
       error_code ignored;
-      core->acceptor.close(ignored);
+      ignored = core->acceptor.close(ignored);
     });
     for (const auto& connection : core_->all_connections()) {
       asio::post(connection->executor(), [connection] { connection->shut_down(); });

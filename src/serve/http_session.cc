@@ -630,7 +630,7 @@ void Session::close() {
     gone.swap(gone_);
   }
   error_code ignored;
-  stream_->socket().close(ignored);
+  ignored = stream_->socket().close(ignored);
   clock_.cancel();
   wake_.cancel();
   resume_.cancel();
