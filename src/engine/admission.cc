@@ -8,24 +8,50 @@ namespace {
 
 int whole_pages(size_t n_tokens) { return static_cast<int>(n_tokens) / kPageTokens * kPageTokens; }
 
+PrefixMiss miss(kv::MissReason reason) {
+  switch (reason) {
+    case kv::MissReason::kNone:
+      return PrefixMiss::kNone;
+    case kv::MissReason::kNeverSeen:
+      return PrefixMiss::kNeverSeen;
+    case kv::MissReason::kEvicted:
+      return PrefixMiss::kEvicted;
+    case kv::MissReason::kWindow:
+      return PrefixMiss::kWindow;
+  }
+  return PrefixMiss::kNone;
+}
+
 }  // namespace
 
 bool Engine::caches(const Task& task) const {
   return options_.prefix_cache && task.request.use_cache;
 }
 
+scheduler::RequestState Engine::state_of(const Task& task) const {
+  return {.n_pending = static_cast<int>(task.tokens.size()) - task.n_computed,
+          .priority = task.request.priority,
+          .served = share_.served(task.request.tenant)};
+}
+
+std::vector<scheduler::RequestState> Engine::active_states() const {
+  std::vector<scheduler::RequestState> states;
+  for (const auto& a : active_) states.push_back(state_of(*a));
+  return states;
+}
+
 void Engine::admit() {
-  for (auto it = waiting_.begin(); it != waiting_.end() && has_slot();) {
-    if (prefix_is_coming(**it)) {
-      ++it;
-    } else if (take_up(**it)) {
-      auto task = std::move(*it);
-      it = waiting_.erase(it);
-      active_.insert(std::ranges::upper_bound(active_, task->id, {}, &Task::id), std::move(task));
-    } else {
-      break;  // pages are short: nobody overtakes
-    }
+  if (waiting_.empty() || !has_slot()) return;
+  std::vector<scheduler::RequestState> states;
+  for (const auto& task : waiting_) states.push_back(state_of(*task));
+  for (const size_t i : scheduler::turn_order(states)) {
+    if (!has_slot()) break;
+    if (prefix_is_coming(*waiting_[i])) continue;
+    if (!take_up(*waiting_[i])) break;  // pages are short: nobody overtakes
+    const uint64_t id = waiting_[i]->id;
+    active_.insert(std::ranges::upper_bound(active_, id, {}, &Task::id), std::move(waiting_[i]));
   }
+  std::erase(waiting_, nullptr);
 }
 
 bool Engine::has_slot() const { return active_.size() < static_cast<size_t>(options_.n_sequences); }
@@ -55,10 +81,12 @@ bool Engine::prefix_is_coming(Task& task) const {
 bool Engine::take_up(Task& task) {
   // One for which pages were short is looked at again when another has ended.
   if (!active_.empty() && task.no_room_at == n_ended_) return false;
+  std::optional<kv::Match> match;
   if (caches(task)) {
     auto taken = cache_->take(task.request.tenant, task.tokens);
     task.pages.emplace(std::move(taken.pages));
     task.n_computed = taken.n_tokens;
+    match = std::move(taken.match);
   } else {
     task.pages.emplace(runner_->new_sequence());
     task.n_computed = 0;
@@ -70,8 +98,31 @@ bool Engine::take_up(Task& task) {
     return false;
   }
   task.n_published = task.n_computed;
-  if (task.n_cached < 0) task.n_cached = task.n_computed;
+  if (task.n_cached < 0) {
+    task.n_cached = task.n_computed;
+    remember(task, match);
+  }
   return true;
+}
+
+/// Keeps what explain() tells.
+void Engine::remember(const Task& task, const std::optional<kv::Match>& match) {
+  constexpr size_t kRemembered = 1000;
+  Explanation about{.request = task.id,
+                    .n_prompt = static_cast<int>(task.request.prompt.size()),
+                    .n_cached = task.n_cached,
+                    .miss = PrefixMiss::kOff};
+  if (match) {
+    about.n_known = match->n_seen;
+    about.miss = miss(match->reason);
+  }
+  explanations_.push_back(about);
+  if (explanations_.size() > kRemembered) explanations_.pop_front();
+}
+
+std::optional<Explanation> Engine::explain(uint64_t request) const {
+  const auto found = std::ranges::find(explanations_, request, &Explanation::request);
+  return found == explanations_.end() ? std::nullopt : std::optional(*found);
 }
 
 bool Engine::fits_beside_others(const Task& task) const {
@@ -87,14 +138,11 @@ bool Engine::fits_beside_others(const Task& task) const {
 
 std::vector<scheduler::Slice> Engine::schedule() {
   while (true) {
-    std::vector<scheduler::RequestState> states;
-    for (const auto& a : active_)
-      states.push_back({static_cast<int>(a->tokens.size()) - a->n_computed});
     auto plan = scheduler::plan_step(
-        states, {.max_rows = options_.max_rows, .max_chunk = options_.max_chunk});
+        active_states(), {.max_rows = options_.max_rows, .max_chunk = options_.max_chunk});
     // One alone fits: submit() saw to it.
     if (make_room(plan) || active_.size() <= 1) return plan;
-    park_youngest();
+    park_one();
   }
 }
 
@@ -110,28 +158,31 @@ bool Engine::make_room(std::span<const scheduler::Slice> plan) {
   return cache_->make_room(needs);
 }
 
-/// The request that came last gives its pages to the cache and waits again, with what it has said.
-void Engine::park_youngest() {
-  auto task = std::move(active_.back());
-  active_.pop_back();
+/// One request gives its pages to the cache and waits again, with what it has said.
+void Engine::park_one() {
+  const auto which =
+      active_.begin() + static_cast<std::ptrdiff_t>(scheduler::gives_way(active_states()));
+  auto task = std::move(*which);
+  active_.erase(which);
   leave_to_cache(*task);
   task->pages.reset();
   task->n_computed = 0;
   task->no_room_at = n_ended_;
   ++n_parked_;
-  const auto after =
-      std::ranges::find_if(waiting_, [&](const auto& waiting) { return waiting->id > task->id; });
-  waiting_.insert(after, std::move(task));
+  const auto place = std::ranges::upper_bound(waiting_, task->id, {}, &Task::id);
+  waiting_.insert(place, std::move(task));
 }
 
-/// Makes known what was just computed, in whole pages.
+/// Charges for what was just computed, and makes it known in whole pages.
 void Engine::publish(std::span<const scheduler::Slice> plan) {
   for (const auto& slice : plan) {
     Task& a = *active_[slice.request];
+    const auto n_prompt = static_cast<int>(a.request.prompt.size());
+    const bool answers = a.n_computed > n_prompt;
+    share_.charge(a.request.tenant, answers ? 0 : slice.n_rows, answers ? slice.n_rows : 0);
     const int whole = whole_pages(static_cast<size_t>(a.n_computed));
     if (!caches(a) || whole == a.n_published) continue;
     // Others may go on from where a prompt ends: a question asked again, another answer.
-    const auto n_prompt = static_cast<int>(a.request.prompt.size());
     const bool ends = a.n_computed >= n_prompt && a.n_computed - slice.n_rows < n_prompt;
     cache_->publish(a.request.tenant, std::span(a.tokens).first(static_cast<size_t>(whole)),
                     *a.pages, ends);
@@ -148,12 +199,16 @@ void Engine::leave_to_cache(Task& task) {
 }
 
 void Engine::cancel(uint64_t request) {
-  std::erase_if(waiting_, [&](const auto& waiting) { return waiting->id == request; });
-  const auto found = std::ranges::find(active_, request, &Task::id);
-  if (found == active_.end()) return;
-  leave_to_cache(**found);
-  active_.erase(found);
-  ++n_ended_;
+  const auto is = [&](const auto& task) { return task->id == request; };
+  if (const auto found = std::ranges::find_if(waiting_, is); found != waiting_.end()) {
+    share_.leave((*found)->request.tenant);
+    waiting_.erase(found);
+  } else if (const auto running = std::ranges::find_if(active_, is); running != active_.end()) {
+    leave_to_cache(**running);
+    share_.leave((*running)->request.tenant);
+    active_.erase(running);
+    ++n_ended_;
+  }
 }
 
 void Engine::clear_cache() { cache_->tree().clear(); }

@@ -70,6 +70,7 @@ Result<uint64_t> Engine::submit(Request request) {
   const int room = capacity - n_prompt;
   const int wanted = request.max_tokens < 0 ? room : std::min(request.max_tokens, room);
   auto tokens = request.prompt;
+  share_.enter(request.tenant);
   waiting_.push_back(std::make_unique<Task>(Task{.id = next_id_,
                                                  .request = std::move(request),
                                                  .sampler = std::move(*sampler),

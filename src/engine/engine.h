@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +17,7 @@
 #include "engine/prefix_cache.h"
 #include "engine/runner.h"
 #include "gguf/gguf.h"
+#include "scheduler/fair_share.h"
 #include "scheduler/scheduler.h"
 #include "tokenizer/tokenizer.h"
 
@@ -55,6 +56,7 @@ struct Request {
   /// cache's key, never shown. Callers put into it whatever else must separate (a salt, an
   /// adapter).
   std::string tenant;
+  int priority = 0;       ///< higher ones go first; among equals, tenants take turns
   bool use_cache = true;  ///< false: computes everything itself and leaves nothing behind
 };
 
@@ -68,6 +70,25 @@ struct Event {
   /// Tokens of the prompt that were not computed but found in the cache when the request was first
   /// taken up; in every event of the request. At most the prompt's length less one.
   int cached_tokens = 0;
+};
+
+/// Why a prompt was not found whole in the cache.
+enum class PrefixMiss : uint8_t {
+  kNone,       ///< it was, but for the last token, which is always computed
+  kOff,        ///< the cache is off, or the request did not use it
+  kNeverSeen,  ///< nobody of this tenant had sent a prompt that goes on like this
+  kEvicted,    ///< it was there, but its pages had to make room
+  kWindow,     ///< it is known, but pages that a sliding window needs had to make room
+};
+
+/// What a request found in the cache. Says nothing about other tenants: what only they have sent
+/// was never seen.
+struct Explanation {
+  uint64_t request = 0;
+  int n_prompt = 0;
+  int n_cached = 0;  ///< tokens not computed
+  int n_known = 0;   ///< tokens that agree with known text; the first that differs is at this place
+  PrefixMiss miss = PrefixMiss::kNone;
 };
 
 /// The facade: a model file, opened; requests in, tokens out.
@@ -92,6 +113,8 @@ class Engine {
   void clear_cache();
   /// What the cache holds.
   kv::PrefixStats cache_stats() const { return cache_->tree().stats(); }
+  /// What a request found when it was taken up; the last thousand are remembered.
+  std::optional<Explanation> explain(uint64_t request) const;
   /// Times that a request had to give its pages to others and come back later.
   uint64_t n_parked() const { return n_parked_; }
   /// Whether the books of pages and cache agree (tests, idle time).
@@ -140,10 +163,13 @@ class Engine {
   bool caches(const Task& task) const;
   bool prefix_is_coming(Task& task) const;
   bool take_up(Task& task);
+  void remember(const Task& task, const std::optional<kv::Match>& match);
   bool fits_beside_others(const Task& task) const;
   std::vector<scheduler::Slice> schedule();
   bool make_room(std::span<const scheduler::Slice> plan);
-  void park_youngest();
+  void park_one();
+  scheduler::RequestState state_of(const Task& task) const;
+  std::vector<scheduler::RequestState> active_states() const;
   Result<kernels::Rows> forward(std::span<const scheduler::Slice> plan);
   std::vector<Event> sample(std::span<const scheduler::Slice> plan, kernels::Rows logits);
   FinishReason finish_reason(const Task& a) const;
@@ -161,8 +187,10 @@ class Engine {
   uint64_t next_id_ = 1;
   uint64_t n_ended_ = 0;
   uint64_t n_parked_ = 0;
-  std::list<std::unique_ptr<Task>> waiting_;   // in order of arrival
-  std::vector<std::unique_ptr<Task>> active_;  // in order of arrival
+  scheduler::FairShare share_;
+  std::deque<Explanation> explanations_;
+  std::vector<std::unique_ptr<Task>> waiting_;  // in order of arrival
+  std::vector<std::unique_ptr<Task>> active_;   // in order of arrival
 };
 
 }  // namespace ondol::engine

@@ -76,6 +76,30 @@ TEST(Engine, RefusesWhatCannotBeAnswered) {
   EXPECT_TRUE(engine->idle());
 }
 
+TEST(Engine, TenantsTakeTurnsAndPriorityGoesFirst) {
+  const auto engine = open({.n_ctx = 64, .threads = 1});
+  std::vector<uint64_t> ids;
+  const auto submit = [&](const char* tenant, int priority) {
+    Request request = greedy({1, 2, 3}, 3);
+    request.tenant = tenant;
+    request.priority = priority;
+    ids.push_back(engine->submit(std::move(request)).value());
+  };
+  for (int i = 0; i < 3; ++i) submit("many", 0);
+  ASSERT_TRUE(engine->step());  // the first is under way
+  submit("few", 0);
+  submit("many", 1);
+  std::vector<uint64_t> ended;
+  while (!engine->idle()) {
+    const auto events = engine->step();
+    ASSERT_TRUE(events);
+    for (const Event& event : *events) {
+      if (event.finish != FinishReason::kNone) ended.push_back(event.request);
+    }
+  }
+  EXPECT_EQ(ended, (std::vector<uint64_t>{ids[0], ids[4], ids[3], ids[1], ids[2]}));
+}
+
 TEST(Engine, CancelFreesTheRequestAndTheOthersGoOn) {
   const auto engine = open({.n_ctx = 64, .threads = 1, .n_sequences = 2});
   const auto first = engine->submit(greedy({1, 2, 3}, 30)).value();

@@ -1,7 +1,10 @@
 // The prefix cache changes when an answer comes, never what it is.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
 
@@ -14,10 +17,26 @@ namespace {
 using Tokens = std::vector<int32_t>;
 constexpr int kContext = 160;
 
+/// A toy model's file; "gemma3-40.gguf" is gemma3 with a window of 40 tokens, several pages, where
+/// the file's own 8 lie within one.
+std::string model_path(const std::string& model) {
+  if (model != "gemma3-40.gguf") return test::data_path("models/" + model);
+  const std::string path = testing::TempDir() + "ondol-" + std::to_string(getpid()) + "-" + model;
+  std::string file = test::read_file(test::data_path("models/gemma3.gguf"));
+  const std::string key = "attention.sliding_window";
+  const size_t value = file.find(key) + key.size() + 4;  // behind the value's type
+  EXPECT_EQ(file[value], 8);
+  file[value] = 40;
+  std::ofstream(path, std::ios::binary) << file;
+  return path;
+}
+
 std::unique_ptr<Engine> open(const std::string& model, EngineOptions options) {
   options.n_ctx = options.n_ctx == 0 ? kContext : options.n_ctx;
   options.threads = 1;
-  auto engine = Engine::open(Env::real(), test::data_path("models/" + model), options);
+  const std::string path = model_path(model);
+  auto engine = Engine::open(Env::real(), path, options);
+  if (path.starts_with(testing::TempDir())) std::filesystem::remove(path);
   EXPECT_TRUE(engine) << engine.error().message;
   return std::move(*engine);
 }
@@ -175,6 +194,33 @@ TEST(PrefixCache, WhatCannotFitAloneIsRefusedWithBothNumbers) {
   EXPECT_EQ(nothing.error().kind, ErrorKind::kUsage);
 }
 
+TEST(PrefixCache, ExplainsWhatWasFound) {
+  std::mt19937 random(1);
+  const auto engine = open("llama.gguf", {});
+  const Tokens text = random_tokens(random, 60);
+  const auto explain = [&](Request request) {
+    const auto id = engine->submit(std::move(request)).value();
+    EXPECT_FALSE(engine->explain(id)) << "not taken up yet";
+    drain(*engine);
+    return engine->explain(id).value();
+  };
+  EXPECT_EQ(explain(ask(text, 1, "a")).miss, PrefixMiss::kNeverSeen);
+  Explanation found = explain(ask(text, 1, "a"));
+  EXPECT_EQ(found.miss, PrefixMiss::kNone);
+  EXPECT_EQ(found.n_prompt, 60);
+  EXPECT_EQ(found.n_cached, 59);
+  found = explain(ask(join(head(text, 20), {5, 6}), 1, "a"));
+  EXPECT_EQ(found.miss, PrefixMiss::kNeverSeen);
+  EXPECT_EQ(found.n_known, 20) << "the first token that differs";
+  EXPECT_EQ(explain(ask(text, 1, "b")).miss, PrefixMiss::kNeverSeen) << "others stay hidden";
+  Request apart = ask(text, 1, "a");
+  apart.use_cache = false;
+  EXPECT_EQ(explain(apart).miss, PrefixMiss::kOff);
+  for (int i = 0; i < 3; ++i) answer_to(*engine, ask(random_tokens(random, 150), 1));
+  EXPECT_EQ(explain(ask(text, 1, "a")).miss, PrefixMiss::kEvicted);
+  EXPECT_FALSE(engine->explain(4711));
+}
+
 TEST(PrefixCache, SharedCases) {
   const std::string path = test::shared_path("cases/prefix_reuse.jsonl");
   if (path.empty()) GTEST_SKIP() << test::kNoShared;
@@ -240,6 +286,7 @@ std::vector<Turn> conversations(const std::string& model, std::mt19937& random, 
     Request request = ask(head(prompt, kContext - 30), 1 + static_cast<int>(below(20)), tenant);
     request.sampling.seed = random();
     request.use_cache = below(20) != 0;
+    request.priority = static_cast<int>(below(8)) / 7;
     Answer answer = answer_to(*plain, request);
     turns.push_back({std::move(request), std::move(answer)});
   }
@@ -317,10 +364,12 @@ TEST_P(PrefixExactness, ConversationsGetTheSameBitsWhateverIsCachedEvictedOrPark
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PrefixExactness,
-                         testing::Values("llama.gguf", "qwen3.gguf", "gemma3.gguf"),
+                         testing::Values("llama.gguf", "qwen3.gguf", "gemma3.gguf",
+                                         "gemma3-40.gguf"),
                          [](const auto& model) {
                            const std::string name = model.param;
-                           return name.substr(0, name.find('.'));
+                           return name == "gemma3-40.gguf" ? "gemma3_40"
+                                                           : name.substr(0, name.find('.'));
                          });
 
 }  // namespace
