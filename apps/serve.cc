@@ -87,8 +87,8 @@ serve::ModelNames names_of(const std::string& typed, const std::string& path) {
 }
 
 Result<std::unique_ptr<engine::Engine>> open_engine(const ServeFlags& flags) {
-  engine::EngineOptions options{.n_sequences = flags.parallel,
-                                .prefix_cache = !flags.no_prefix_cache};
+  engine::EngineOptions options{
+      .repack = true, .n_sequences = flags.parallel, .prefix_cache = !flags.no_prefix_cache};
   options.max_rows = std::max(options.max_rows, flags.parallel);
   if (!flags.kv_ram.empty()) {
     const auto bytes = parse_size(flags.kv_ram);
@@ -166,6 +166,7 @@ void add_serve(CLI::App& app, int& exit_code) {
   auto& sub = command(app, "serve", "OpenAI's API over HTTP", "ondol serve smollm2 --port 8080");
   auto flags = std::make_shared<ServeFlags>();
   flags->model.add_to(sub);
+  flags->model.add_repack_to(sub);
   add_http_flags(sub, flags->http);
   sub.add_option("--parallel", flags->parallel, "Requests computed at once")
       ->capture_default_str()
