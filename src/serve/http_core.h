@@ -54,7 +54,7 @@ class Connection {
   /// Lets the answer under way end and closes everything else. On the strand.
   virtual void shut_down() = 0;
   /// Closes at once; whoever answers is told. On the strand.
-  virtual void abort() = 0;
+  virtual void close_now() = 0;
 };
 
 /// What all connections share. It outlives the server where a Responder is still held somewhere.

@@ -258,7 +258,7 @@ class Server : public HttpServer {
       core_->changed.wait_until(lock, until, [this] { return core_->connections.empty(); });
     }
     for (const auto& connection : core_->all_connections()) {
-      asio::post(connection->executor(), [connection] { connection->abort(); });
+      asio::post(connection->executor(), [connection] { connection->close_now(); });
     }
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();

@@ -45,7 +45,7 @@ class Session : public Connection, public std::enable_shared_from_this<Session> 
   void start() override;
   const asio::any_io_executor& executor() const override { return executor_; }
   void shut_down() override;
-  void abort() override { close(); }
+  void close_now() override { close(); }
 
   // For the Responder of request `serial`, from any thread. After its answer, or once the client
   // has gone, they do nothing.
