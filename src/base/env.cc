@@ -106,9 +106,8 @@ class RealMappedFile final : public MappedFile {
   void forget(std::span<const std::byte> part) const override {
     // Whole pages; neighbours that lose a piece fetch it again.
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-    const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
-    const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
-    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    const size_t before = reinterpret_cast<uintptr_t>(part.data()) % page;
+    madvise(const_cast<std::byte*>(part.data()) - before, before + part.size(), MADV_DONTNEED);
   }
 
  private:

@@ -432,9 +432,7 @@ TEST(HttpStart, Ipv6) {
   address.sin6_family = AF_INET6;
   address.sin6_port = htons((*started)->port());
   address.sin6_addr = in6addr_loopback;
-  EXPECT_EQ(::connect(fd, static_cast<const sockaddr*>(static_cast<const void*>(&address)),
-                      sizeof address),
-            0);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ::close(fd);
 }
 

@@ -2,6 +2,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -92,7 +93,7 @@ class TlsClient {
 
 class HttpTls : public testing::Test {
  protected:
-  const std::string base_ = make_certificate("http_tls");
+  const std::string base_ = make_certificate("http_tls_" + std::to_string(::getpid()));
   TestServer served_{{.tls_cert = base_ + ".crt", .tls_key = base_ + ".key"}};
 };
 

@@ -241,7 +241,7 @@ class TestServer {
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
 
-  uint16_t port() const { return server->port(); }
+  uint16_t port() const { return server ? server->port() : uint16_t{0}; }
 
   /// The Responder of the next request for /held.
   std::shared_ptr<Responder> take() {
