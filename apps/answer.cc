@@ -50,14 +50,7 @@ engine::Request SamplingFlags::request() const {
 }
 
 Result<Conversation> Conversation::make(const engine::Engine& engine, const std::string& system) {
-  const auto& file = engine.file();
-  std::optional<std::string_view> source;
-  if (file.find("tokenizer.chat_template") != nullptr) {
-    const auto text = file.get_string("tokenizer.chat_template");
-    if (!text) return propagate(text);
-    source = *text;
-  }
-  auto compiled = chat::ChatTemplate::of_model(source);
+  auto compiled = chat::ChatTemplate::of_model(engine.file());
   if (!compiled) return propagate(std::move(compiled));
   return Conversation(engine, std::move(*compiled), system);
 }
@@ -68,12 +61,9 @@ Result<std::vector<int32_t>> Conversation::ask(std::string_view question) const 
   if (!system_.empty()) messages.push_back({{"role", "system"}, {"content", system_}});
   messages.insert(messages.end(), messages_.begin(), messages_.end());
   messages.push_back({{"role", "user"}, {"content", question}});
-  boost::json::object options{{"add_generation_prompt", true}};
-  if (const auto bos = tokenizer.bos()) options["bos_token"] = tokenizer.token_text(*bos);
-  if (const auto eos = tokenizer.eos()) options["eos_token"] = tokenizer.token_text(*eos);
   const chat::ControlTokens controls(tokenizer);
   const auto prompt = template_.render_prompt(
-      {{"messages", std::move(messages)}, {"options", std::move(options)}}, controls);
+      {{"messages", std::move(messages)}, {"options", chat::prompt_options(tokenizer)}}, controls);
   if (!prompt) return propagate(prompt);
   return chat::encode_prompt(tokenizer, controls, *prompt);
 }

@@ -23,11 +23,7 @@ Result<chat::ChatTemplate> open_template(const RenderFlags& flags) {
   if (!path) return propagate(path);
   const auto file = gguf::File::open(Env::real(), *path);
   if (!file) return propagate(file);
-  if (file->find("tokenizer.chat_template") == nullptr)
-    return chat::ChatTemplate::of_model(std::nullopt);
-  const auto source = file->get_string("tokenizer.chat_template");
-  if (!source) return propagate(source);
-  return chat::ChatTemplate::of_model(*source);
+  return chat::ChatTemplate::of_model(*file);
 }
 
 }  // namespace

@@ -10,13 +10,14 @@
 
 namespace ondol {
 
-/// Zeroed memory straight from the system, taken as it is first written. Large pages are asked for:
-/// whoever streams through gigabytes would else spend a good part of the time on page tables.
+/// Zeroed memory straight from the system, taken as it is first written.
 class AnonymousMemory {
  public:
   AnonymousMemory() = default;
-  /// Reserves address space; kNoMemory where the system refuses.
-  static Result<AnonymousMemory> create(size_t bytes);
+  /// Reserves address space; kNoMemory where the system refuses. With `large_pages` these are asked
+  /// for: whoever streams through gigabytes would else spend a good part of the time on page
+  /// tables, but memory is taken in larger steps.
+  static Result<AnonymousMemory> create(size_t bytes, bool large_pages = false);
   ~AnonymousMemory();
   AnonymousMemory(AnonymousMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

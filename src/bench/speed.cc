@@ -111,7 +111,7 @@ struct Bench {
   /// Before the clock runs: the weights are paged in and, for decode, packed; the threads are
   /// awake.
   Result<void> warm_up() const {
-    constexpr int kPasses = 40;  // packing is spread over about thirty-two
+    constexpr auto kPasses = static_cast<int>(kernels::kPackShare) + 8;  // then all is packed
     for (int i = 0; i < (options.n_generate > 0 ? kPasses : 1); ++i) {
       Stream stream{.pages = runner.new_sequence()};
       const auto fed = feed(stream, std::span(tokens).first(std::min<size_t>(tokens.size(), 8)));

@@ -111,6 +111,26 @@ Result<ChatTemplate> ChatTemplate::of_model(std::optional<std::string_view> sour
   return compile(*source);
 }
 
+Result<std::optional<std::string_view>> template_source(const gguf::File& file) {
+  if (file.find("tokenizer.chat_template") == nullptr) return std::nullopt;
+  const auto text = file.get_string("tokenizer.chat_template");
+  if (!text) return propagate(text);
+  return *text;
+}
+
+boost::json::object prompt_options(const tokenizer::Tokenizer& tokenizer) {
+  boost::json::object options{{"add_generation_prompt", true}};
+  if (const auto bos = tokenizer.bos()) options["bos_token"] = tokenizer.token_text(*bos);
+  if (const auto eos = tokenizer.eos()) options["eos_token"] = tokenizer.token_text(*eos);
+  return options;
+}
+
+Result<ChatTemplate> ChatTemplate::of_model(const gguf::File& file) {
+  const auto source = template_source(file);
+  if (!source) return propagate(source);
+  return of_model(*source);
+}
+
 std::expected<Prompt, TemplateFailure> ChatTemplate::try_render(
     std::string_view request_json, const ControlTokens* controls) const {
   const std::string now = local_now();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "gguf/gguf.h"
 #include "tokenizer/tokenizer.h"
 
 struct OndolTemplate;
@@ -98,6 +99,7 @@ class ChatTemplate {
   /// The template that a model file carries. A model without one is a usage error that says what to
   /// do instead: a guessed format would give worse answers without anybody noticing.
   static Result<ChatTemplate> of_model(std::optional<std::string_view> source);
+  static Result<ChatTemplate> of_model(const gguf::File& file);
 
   /// Renders `{"messages": […], "tools": […], "options": {…}, "date": "2026-03-04T09:26:53"}`.
   /// `options` become the template's variables (add_generation_prompt, enable_thinking, bos_token,
@@ -119,6 +121,13 @@ class ChatTemplate {
   };
   std::unique_ptr<OndolTemplate, Free> compiled_;
 };
+
+/// The template in a model file's metadata, tokenizer.chat_template; nothing where it has none.
+Result<std::optional<std::string_view>> template_source(const gguf::File& file);
+
+/// The options of a prompt that asks for an answer: add_generation_prompt and the model's own
+/// bos_token and eos_token.
+boost::json::object prompt_options(const tokenizer::Tokenizer& tokenizer);
 
 /// A prompt's ids. Control tokens that the template wrote become their ids; everything between two
 /// of them is encoded as one text, in which control tokens' letters are plain letters. No BOS or

@@ -36,8 +36,6 @@ Result<std::unique_ptr<Engine>> Engine::open(Env& env, const std::string& path,
       choose_context(**model, file->size_bytes(), shape, options.n_ctx, env.available_memory());
   if (!context) return propagate(context);
   shape.n_ctx = engine->options_.n_ctx = *context;
-  const auto pages = pool_pages((*model)->cache(), shape);
-  if (!pages) return propagate(pages);
   engine->memory_ = plan_memory(**model, file->size_bytes(), shape);
   const int threads = options.threads > 0 ? options.threads : default_threads(cpu_facts());
   auto runner = Runner::create(std::move(*model), shape, *isa, threads);

@@ -5,22 +5,16 @@
 #include <map>
 
 #include "base/env_forward.h"
+#include "engine/testing.h"
 #include "support/support.h"
 
 namespace ondol::engine {
 namespace {
 
-std::unique_ptr<Engine> open(const EngineOptions& options) {
-  auto engine = Engine::open(Env::real(), test::data_path("models/llama.gguf"), options);
-  EXPECT_TRUE(engine) << engine.error().message;
-  return std::move(*engine);
-}
+using test::greedy;
 
-Request greedy(std::vector<int32_t> prompt, int max_tokens) {
-  return {.prompt = std::move(prompt),
-          .sampling = {.temperature = 0},
-          .max_tokens = max_tokens,
-          .ignore_end = true};
+std::unique_ptr<Engine> open(const EngineOptions& options) {
+  return test::open_engine(ondol::test::data_path("models/llama.gguf"), options);
 }
 
 /// Runs until all is done; the tokens of each request.
@@ -120,7 +114,7 @@ TEST(Engine, WhatDoesNotFitIsSaidBeforeAnythingIsTaken) {
     uint64_t available_memory() override { return 60u << 20; }
   };
   SmallEnv env(Env::real());
-  const auto path = test::data_path("models/llama.gguf");
+  const auto path = ondol::test::data_path("models/llama.gguf");
   const auto refused = Engine::open(env, path, {.n_ctx = 1 << 28, .threads = 1});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::kNoMemory);

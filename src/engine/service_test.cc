@@ -5,23 +5,17 @@
 #include <future>
 #include <map>
 
+#include "engine/testing.h"
 #include "support/support.h"
 
 namespace ondol::engine {
 namespace {
 
-std::unique_ptr<Engine> open(int n_sequences, int n_ctx = 128) {
-  auto engine = Engine::open(Env::real(), test::data_path("models/llama.gguf"),
-                             {.n_ctx = n_ctx, .threads = 1, .n_sequences = n_sequences});
-  EXPECT_TRUE(engine) << engine.error().message;
-  return std::move(*engine);
-}
+using test::greedy;
 
-Request greedy(std::vector<int32_t> prompt, int max_tokens) {
-  return {.prompt = std::move(prompt),
-          .sampling = {.temperature = 0},
-          .max_tokens = max_tokens,
-          .ignore_end = true};
+std::unique_ptr<Engine> open(int n_sequences, int n_ctx = 128) {
+  return test::open_engine(ondol::test::data_path("models/llama.gguf"),
+                           {.n_ctx = n_ctx, .threads = 1, .n_sequences = n_sequences});
 }
 
 /// Collects the events of one request; wait() returns when it has ended.

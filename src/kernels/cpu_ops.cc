@@ -107,25 +107,26 @@ void CpuOps::fill_tiles(ActTiles& tiles, const Rows& x) {
 }
 
 void CpuOps::pack_weights(uint64_t room, std::function<void(std::span<const std::byte>)> packed) {
-  auto reserved = AnonymousMemory::create(room);
+  auto reserved = AnonymousMemory::create(room, true);
   if (!reserved) return;
   pack_room_ = std::move(*reserved);
   on_packed_ = std::move(packed);
 }
 
-void CpuOps::pack_some(PackedMatrix& copy, const Matrix& weight, const LeafDot& dot) {
+const CpuOps::PackedMatrix& CpuOps::pack_some(const Matrix& weight, const LeafDot& dot) {
+  PackedMatrix& copy = packed_[weight.data];
   const auto bytes = static_cast<int64_t>(row_bytes(weight));
   pack_allowance_ += weight.rows * bytes / kPackShare;
-  if (bytes % static_cast<int64_t>(dot.block_bytes) != 0) return;
+  if (bytes % static_cast<int64_t>(dot.block_bytes) != 0) return copy;
   // Rows behind the last whole panel stay in the file.
   const int64_t whole = weight.rows / leaf_.rows * leaf_.rows;
   const int64_t missing = (whole - copy.rows) * bytes;
   const int64_t slice = std::min(missing, kPackSlice);
-  if (missing == 0 || pack_allowance_ < slice) return;
+  if (missing == 0 || pack_allowance_ < slice) return copy;
   if (copy.data == nullptr) {
     // Loads may reach beyond a panel's last byte.
     const size_t size = (static_cast<size_t>(whole * bytes) / sizeof(Line) + 2) * sizeof(Line);
-    if (size > pack_room_.size() - pack_used_) return;
+    if (size > pack_room_.size() - pack_used_) return copy;
     copy.data = reinterpret_cast<uint8_t*>(pack_room_.data() + pack_used_);
     pack_used_ += size;
   }
@@ -140,29 +141,24 @@ void CpuOps::pack_some(PackedMatrix& copy, const Matrix& weight, const LeafDot& 
   on_packed_({weight.data + copy.rows * bytes, static_cast<size_t>(panels * panel_bytes)});
   copy.rows += panels * leaf_.rows;
   pack_allowance_ -= panels * panel_bytes;
+  return copy;
 }
 
-CpuOps::JobPlan CpuOps::plan_job(const MatmulJob& job, Rows x) {
+CpuOps::JobPlan CpuOps::plan_job(const MatmulJob& job, const LeafDot& dot, const ActTiles& tiles,
+                                 bool many) const {
   const Matrix& w = job.weight;
-  assert(w.cols == x.width && job.out.width == w.rows && job.out.n == x.n);
-  const LeafDot* dot = find_dot(leaf_, w.type);
-  assert(dot != nullptr && "the model refuses weights of other types when it is loaded");
-  const ActTiles& tiles = tiles_of(*dot);
-  PackedMatrix* copy = on_packed_ ? &packed_[w.data] : nullptr;
-  if (copy != nullptr) pack_some(*copy, w, *dot);
   // Whole panels; small enough that the threads end at about the same time.
   const size_t bytes = row_bytes(w);
-  const auto panel = static_cast<int64_t>(dot->panel_bytes) *
-                     ((w.cols + dot->panel_values - 1) / dot->panel_values);
-  const bool many = x.n > leaf_.tile;
+  const auto panel =
+      static_cast<int64_t>(dot.panel_bytes) * ((w.cols + dot.panel_values - 1) / dot.panel_values);
   const int64_t by_cache =
       many ? kPanelBytes / panel * leaf_.rows : kChunkBytes / static_cast<int64_t>(bytes);
   const int64_t by_threads = w.rows / (4 * team_.size());
   const int64_t rows =
       std::max<int64_t>(1, std::min(by_cache, by_threads) / leaf_.rows) * leaf_.rows;
-  return {.dot = dot,
+  return {.dot = &dot,
           .acts = tiles.data(),
-          .packed = copy,
+          .packed = nullptr,
           .tile_bytes = tiles.tile_bytes,
           .row_bytes = bytes,
           .chunk_rows = rows,
@@ -178,15 +174,20 @@ void CpuOps::matmul(std::span<const MatmulJob> jobs, Rows x) {
   int64_t cost = 0;
   size_t scratch_bytes = 0;
   for (const MatmulJob& job : jobs) {
-    ActTiles& tiles = tiles_of(*find_dot(leaf_, job.weight.type));
+    const Matrix& w = job.weight;
+    assert(w.cols == x.width && job.out.width == w.rows && job.out.n == x.n);
+    const LeafDot* dot = find_dot(leaf_, w.type);
+    assert(dot != nullptr && "the model refuses weights of other types when it is loaded");
+    ActTiles& tiles = tiles_of(*dot);
     if (std::ranges::find(filled, &tiles) == filled.end()) {
       fill_tiles(tiles, x);
       filled.push_back(&tiles);
     }
-    plans.push_back(plan_job(job, x));
+    plans.push_back(plan_job(job, *dot, tiles, x.n > leaf_.tile));
+    if (on_packed_) plans.back().packed = &pack_some(w, *dot);
     plans.back().first_chunk = chunks;
-    chunks += (job.weight.rows + plans.back().chunk_rows - 1) / plans.back().chunk_rows;
-    cost += job.weight.rows * job.weight.cols * x.n / 8;
+    chunks += (w.rows + plans.back().chunk_rows - 1) / plans.back().chunk_rows;
+    cost += w.rows * w.cols * x.n / 8;
     scratch_bytes = std::max(scratch_bytes, plans.back().scratch_bytes);
   }
   const size_t lines = (scratch_bytes + sizeof(Line) - 1) / sizeof(Line);

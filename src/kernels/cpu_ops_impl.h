@@ -24,9 +24,6 @@ namespace ondol::kernels {
 /// Work below this many simple steps is not worth waking the team for.
 inline constexpr int64_t kInlineCost = 16 * 1024;
 
-/// Weights are packed while they are used: for every so many bytes that products read one byte. So
-/// the first answer begins at once, and what packing takes is spread over as many steps.
-inline constexpr int64_t kPackShare = 32;
 /// Bytes packed at once: both copies of these are in memory for a moment.
 inline constexpr int64_t kPackSlice = 16 << 20;
 
@@ -124,10 +121,11 @@ class CpuOps final : public Ops {
   void for_values(const Rows& x, int64_t cost, Work work);
 
   ActTiles& tiles_of(const LeafDot& dot);
-  /// Packs more rows of a matrix that is about to be used, if it is time to.
-  void pack_some(PackedMatrix& copy, const Matrix& weight, const LeafDot& dot);
+  /// Packs more rows of a matrix that is about to be used, if it is time to. Its copy so far.
+  const PackedMatrix& pack_some(const Matrix& weight, const LeafDot& dot);
   /// `job` over the input tiles, which must have been filled.
-  JobPlan plan_job(const MatmulJob& job, Rows x);
+  JobPlan plan_job(const MatmulJob& job, const LeafDot& dot, const ActTiles& tiles,
+                   bool many) const;
   void run_chunk(const JobPlan& plan, const MatmulJob& job, const Rows& x, int64_t chunk,
                  std::span<Line> scratch) const;
   void fill_tiles(ActTiles& tiles, const Rows& x);

@@ -76,6 +76,10 @@ struct AttentionParams {
       nullptr;  ///< [n_head] extra logits that take probability but add no value, or null
 };
 
+/// Weights are packed while they are used: for every so many bytes that products read one byte. So
+/// the first answer begins at once, and what packing takes is spread over as many passes.
+inline constexpr int64_t kPackShare = 32;
+
 class Ops {
  public:
   virtual ~Ops() = default;

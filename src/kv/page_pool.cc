@@ -1,7 +1,6 @@
 #include "kv/page_pool.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cassert>
@@ -11,29 +10,18 @@ namespace ondol::kv {
 
 Result<PagePool> PagePool::create(size_t page_bytes, uint32_t n_pages) {
   assert(page_bytes > 0 && n_pages > 0);
-  void* base = mmap(nullptr, page_bytes * n_pages, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) {
+  auto memory = AnonymousMemory::create(page_bytes * n_pages);
+  if (!memory) {
     return no_memory(
         fmt::format("cannot reserve {} bytes for the KV cache; choose a smaller context with --ctx",
                     page_bytes * n_pages));
   }
-  return PagePool(static_cast<std::byte*>(base), page_bytes, n_pages);
+  return PagePool(std::move(*memory), page_bytes, n_pages);
 }
 
-PagePool::PagePool(std::byte* base, size_t page_bytes, uint32_t n_pages)
-    : base_(base), page_bytes_(page_bytes), holders_(n_pages, 0), free_(n_pages) {
+PagePool::PagePool(AnonymousMemory memory, size_t page_bytes, uint32_t n_pages)
+    : memory_(std::move(memory)), page_bytes_(page_bytes), holders_(n_pages, 0), free_(n_pages) {
   for (uint32_t i = 0; i < n_pages; ++i) free_[i] = n_pages - 1 - i;
-}
-
-PagePool::PagePool(PagePool&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)),
-      page_bytes_(other.page_bytes_),
-      holders_(std::move(other.holders_)),
-      free_(std::move(other.free_)) {}
-
-PagePool::~PagePool() {
-  if (base_ != nullptr) munmap(base_, page_bytes_ * holders_.size());
 }
 
 Result<PageId> PagePool::allocate() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/anonymous_memory.h"
 #include "base/result.h"
 
 namespace ondol::kv {
@@ -18,8 +19,7 @@ class PagePool {
  public:
   /// Reserves address space only. kNoMemory where the system refuses.
   static Result<PagePool> create(size_t page_bytes, uint32_t n_pages);
-  ~PagePool();
-  PagePool(PagePool&& other) noexcept;
+  PagePool(PagePool&& other) noexcept = default;
   PagePool& operator=(PagePool&&) = delete;
 
   /// A page with one holder; kNoMemory where none is free. Its content is whatever it held before.
@@ -34,16 +34,16 @@ class PagePool {
   uint32_t n_pages() const { return static_cast<uint32_t>(holders_.size()); }
 
   /// Where page 0 begins; page i is i * page_bytes() behind it.
-  std::byte* base() const { return base_; }
+  std::byte* base() const { return memory_.data(); }
   size_t page_bytes() const { return page_bytes_; }
 
   /// Whether the free list and the holders agree; run by tests and when idle.
   Result<void> check_integrity() const;
 
  private:
-  PagePool(std::byte* base, size_t page_bytes, uint32_t n_pages);
+  PagePool(AnonymousMemory memory, size_t page_bytes, uint32_t n_pages);
 
-  std::byte* base_;
+  AnonymousMemory memory_;
   size_t page_bytes_;
   std::vector<uint32_t> holders_;
   std::vector<PageId>

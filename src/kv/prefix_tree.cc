@@ -279,34 +279,36 @@ std::vector<Duplicate> PrefixTree::insert(std::string_view root, std::span<const
   return duplicates;
 }
 
-void PrefixTree::touch(std::string_view root, std::span<const int32_t> tokens, Time now) {
+/// visit(node, its tokens) for what the tree knows of `tokens`, page by page; the last page may be
+/// known with more tokens.
+template <class Visit>
+void PrefixTree::for_each_known(std::string_view root, std::span<const int32_t> tokens,
+                                Visit visit) {
   Node* node = root_node(root, false);
-  if (node == nullptr || tokens.empty()) return;
-  ++tick_;
-  const auto end = static_cast<int>(tokens.size());
-  while (!tokens.empty()) {
+  while (node != nullptr && !tokens.empty()) {
     const auto block = tokens.first(std::min(tokens.size(), page_tokens_));
     tokens = tokens.subspan(block.size());
     const auto found = node->children.lower_bound(block);
     if (found == node->children.end() || common_length(found->first, block) < block.size()) return;
     node = found->second.get();
-    use(node, true, end, true, now);
+    visit(node, block);
   }
 }
 
+void PrefixTree::touch(std::string_view root, std::span<const int32_t> tokens, Time now) {
+  if (tokens.empty() || root_node(root, false) == nullptr) return;
+  ++tick_;
+  const auto end = static_cast<int>(tokens.size());
+  for_each_known(root, tokens, [&](Node* node, auto) { use(node, true, end, true, now); });
+}
+
 int PrefixTree::pin(std::string_view root, std::span<const int32_t> tokens, bool pinned) {
-  Node* node = root_node(root, false);
   int n = 0;
-  while (node != nullptr && !tokens.empty()) {
-    const auto block = tokens.first(std::min(tokens.size(), page_tokens_));
-    tokens = tokens.subspan(block.size());
-    const auto found = node->children.lower_bound(block);
-    if (found == node->children.end() || common_length(found->first, block) < block.size()) break;
-    node = found->second.get();
+  for_each_known(root, tokens, [&](Node* node, std::span<const int32_t> block) {
     node->pinned = pinned;
     n += static_cast<int>(block.size());
     refresh(node);
-  }
+  });
   return n;
 }
 

@@ -137,6 +137,8 @@ class PrefixTree {
   struct Walk;  ///< a lookup under way
 
   Node* root_node(std::string_view root, bool make);
+  template <class Visit>
+  void for_each_known(std::string_view root, std::span<const int32_t> tokens, Visit visit);
   Node* add(Node* parent, std::span<const int32_t> block, uint64_t hash);
   void absorb_shorter(Node* parent, std::span<const int32_t> block);
   void fill(Node* node, size_t index, std::span<const std::span<const PageId>> tables,

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
-#include <cassert>
+#include <span>
+
+#include "base/sha256.h"
+#include "serve/http_rules.h"
 
 namespace ondol::serve {
 namespace {
@@ -14,15 +16,10 @@ constexpr uint64_t kMaxFile = uint64_t{1} << 20;
 constexpr size_t kMaxKey = 512;
 constexpr size_t kMaxName = 64;
 
-using Digest = std::array<uint8_t, 32>;
-
-Digest sha256(std::string_view text) {
-  Digest digest{};
-  unsigned length = 0;
-  [[maybe_unused]] const int ok =
-      EVP_Digest(text.data(), text.size(), digest.data(), &length, EVP_sha256(), nullptr);
-  assert(ok == 1 && length == digest.size());
-  return digest;
+std::string digest_of(std::string_view key) {
+  Sha256 sha;
+  sha.update(std::as_bytes(std::span(key)));
+  return sha.finish();
 }
 
 std::string_view trim(std::string_view text) {
@@ -44,23 +41,8 @@ bool is_key(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-std::optional<Digest> digest_from_hex(std::string_view hex) {
-  Digest digest{};
-  if (hex.size() != 2 * digest.size()) return std::nullopt;
-  for (size_t i = 0; i < digest.size(); ++i) {
-    const int high = hex_digit(hex[2 * i]);
-    const int low = hex_digit(hex[2 * i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    digest[i] = static_cast<uint8_t>(high * 16 + low);
-  }
-  return digest;
+bool is_digest(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
 }
 
 }  // namespace
@@ -81,17 +63,16 @@ Result<ApiKeys::Entry> ApiKeys::parse_line(std::string_view line, const std::str
           fmt::format("{}: the key of '{}' must be 1 to {} visible ASCII characters without blanks",
                       where, name, kMaxKey));
     }
-    return Entry{std::string(name), sha256(rest), 0};
+    return Entry{std::string(name), digest_of(rest), 0};
   }
   constexpr std::string_view kScheme = "sha256:";
-  const auto digest = rest.starts_with(kScheme) ? digest_from_hex(rest.substr(kScheme.size()))
-                                                : std::optional<Digest>();
-  if (!digest) {
+  const auto digest = rest.starts_with(kScheme) ? rest.substr(kScheme.size()) : std::string_view();
+  if (!is_digest(digest)) {
     return refused(fmt::format(
         "{}: behind the name '{}' must stand sha256: and the 64 hex digits of the key's SHA-256",
         where, name));
   }
-  return Entry{std::string(name), *digest, 0};
+  return Entry{std::string(name), lower(digest), 0};
 }
 
 Result<ApiKeys> ApiKeys::parse(std::string_view text, const std::string& path) {
@@ -132,7 +113,7 @@ Result<ApiKeys> ApiKeys::load(Env& env, const std::string& path) {
 
 std::optional<std::string> ApiKeys::find(std::string_view key) const {
   if (!is_key(key)) return std::nullopt;
-  const Digest digest = sha256(key);
+  const std::string digest = digest_of(key);
   const Entry* found = nullptr;
   // All of them, whichever fits: nothing is learnt from how long it takes.
   for (const Entry& entry : entries_) {
@@ -146,10 +127,7 @@ std::string_view bearer_key(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer";
   authorization = trim(authorization);
   if (authorization.size() <= kScheme.size() || authorization[kScheme.size()] != ' ') return {};
-  const bool bearer =
-      std::ranges::equal(authorization.substr(0, kScheme.size()), kScheme, [](char a, char b) {
-        return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-      });
+  const bool bearer = lower(authorization.substr(0, kScheme.size())) == kScheme;
   return bearer ? trim(authorization.substr(kScheme.size())) : std::string_view();
 }
 

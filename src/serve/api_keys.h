@@ -1,8 +1,6 @@
 // Thread rule: a value that never changes after parse(); any thread.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,10 +34,9 @@ class ApiKeys {
   std::optional<std::string> find(std::string_view key) const;
 
  private:
-  using Digest = std::array<uint8_t, 32>;
   struct Entry {
     std::string name;
-    Digest digest;
+    std::string digest;  ///< 64 lower-case hex digits
     int line;
   };
   static Result<Entry> parse_line(std::string_view line, const std::string& where);

@@ -16,8 +16,7 @@ TEST(HttpGone, AClientThatLeavesIsNoticedWhileItsAnswerIsPending) {
   TestServer served;
   for (const char* how : {"close", "reset", "half"}) {
     Client client(served.port());
-    ASSERT_TRUE(client.send(get("/held")));
-    auto responder = served.take();
+    auto responder = served.hold(client);
     ASSERT_TRUE(responder);
     Event gone;
     responder->on_gone([&gone] { gone.set(); });
@@ -40,8 +39,7 @@ TEST(HttpGone, AClientThatLeavesIsNoticedWhileItsAnswerIsPending) {
 TEST(HttpGone, InTheMiddleOfAStream) {
   TestServer served;
   Client client(served.port());
-  ASSERT_TRUE(client.send(get("/held")));
-  auto responder = served.take();
+  auto responder = served.hold(client);
   ASSERT_TRUE(responder);
   Event gone;
   responder->on_gone([&gone] { gone.set(); });
@@ -60,8 +58,7 @@ TEST(HttpGone, InTheMiddleOfAStream) {
 TEST(HttpGone, EvenWithMoreRequestsOnTheWay) {
   TestServer served;
   Client client(served.port());
-  ASSERT_TRUE(client.send(get("/held")));
-  auto responder = served.take();
+  auto responder = served.hold(client);
   ASSERT_TRUE(responder);
   Event gone;
   responder->on_gone([&gone] { gone.set(); });
@@ -77,8 +74,7 @@ TEST(HttpGone, NotAfterACompleteAnswer) {
   Event gone;
   for (const bool stream : {false, true}) {
     Client client(served.port());
-    ASSERT_TRUE(client.send(get("/held")));
-    auto responder = served.take();
+    auto responder = served.hold(client);
     ASSERT_TRUE(responder);
     responder->on_gone([&gone] { gone.set(); });
     if (stream) {
@@ -110,8 +106,7 @@ TEST(HttpGone, AnAnswerFromAnotherThreadAfterwards) {
   TestServer served;
   for (int i = 0; i < 50; ++i) {
     Client client(served.port());
-    ASSERT_TRUE(client.send(get("/held")));
-    auto responder = served.take();
+    auto responder = served.hold(client);
     ASSERT_TRUE(responder);
     std::thread answerer([held = std::move(responder), i] {
       std::this_thread::sleep_for(std::chrono::microseconds(50 * i));
@@ -131,8 +126,7 @@ TEST(HttpGone, AnAnswerFromAnotherThreadAfterwards) {
 TEST(HttpSlow, AReaderThatStopsIsGivenUpWithMemoryBounded) {
   TestServer served({.max_unsent = 1 << 20});
   Client client(served.port(), 4096);
-  ASSERT_TRUE(client.send(get("/held")));
-  auto responder = served.take();
+  auto responder = served.hold(client);
   ASSERT_TRUE(responder);
   Event gone;
   responder->on_gone([&gone] { gone.set(); });
@@ -154,8 +148,7 @@ TEST(HttpSlow, AReaderThatStopsIsGivenUpWithMemoryBounded) {
 TEST(HttpSlow, AReaderWithoutProgressIsGivenUp) {
   TestServer served({.write_timeout = 1s});
   Client client(served.port(), 4096);
-  ASSERT_TRUE(client.send(get("/held")));
-  auto responder = served.take();
+  auto responder = served.hold(client);
   ASSERT_TRUE(responder);
   responder->send(200, {}, std::string(64 << 20, 'x'));
   std::this_thread::sleep_for(2500ms);
@@ -167,8 +160,7 @@ TEST(HttpSlow, AReaderWithoutProgressIsGivenUp) {
 TEST(HttpSlow, AReaderWithProgressIsNot) {
   TestServer served({.write_timeout = 1s});
   Client client(served.port(), 65536);
-  ASSERT_TRUE(client.send(get("/held")));
-  auto responder = served.take();
+  auto responder = served.hold(client);
   ASSERT_TRUE(responder);
   responder->send(200, {}, std::string(8 << 20, 'x'));
   const Response response = client.read_response();
@@ -330,8 +322,7 @@ TEST(HttpStop, IdleAtOnceAndAnswersUnderWayEnd) {
   Client half(served.port());
   ASSERT_TRUE(half.send("GET / HT"));
   Client busy(served.port());
-  ASSERT_TRUE(busy.send(get("/held")));
-  auto responder = served.take();
+  auto responder = served.hold(busy);
   ASSERT_TRUE(responder);
   std::atomic<bool> stopped = false;
   std::thread stopper([&] {
@@ -355,8 +346,7 @@ TEST(HttpStop, IdleAtOnceAndAnswersUnderWayEnd) {
 TEST(HttpStop, TheGraceIsLimited) {
   TestServer served;
   Client busy(served.port());
-  ASSERT_TRUE(busy.send(get("/held")));
-  auto responder = served.take();
+  auto responder = served.hold(busy);
   ASSERT_TRUE(responder);
   Event gone;
   responder->on_gone([&gone] { gone.set(); });

@@ -1,12 +1,15 @@
 #include "serve/http_rules.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
-#include <chrono>
 #include <ctime>
+
+#include "serve/openai_error.h"
+#include "tokenizer/utf8.h"
 
 namespace ondol::serve {
 namespace {
@@ -27,27 +30,6 @@ int hex_digit(char c) {
   if (is_digit(c)) return c - '0';
   const char l = lower_char(c);
   return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
-}
-
-/// Well-formed UTF-8 (Unicode, table 3-7).
-bool is_utf8(std::string_view text) {
-  size_t i = 0;
-  const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
-  while (i < text.size()) {
-    const unsigned char lead = byte(i++);
-    if (lead < 0x80) continue;
-    if (lead < 0xc2 || lead > 0xf4) return false;
-    const size_t more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-    if (text.size() - i < more) return false;
-    const unsigned char low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    const unsigned char high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    if (byte(i) < low || byte(i) > high) return false;
-    for (size_t k = 1; k < more; ++k) {
-      if ((byte(i + k) & 0xc0) != 0x80) return false;
-    }
-    i += more;
-  }
-  return true;
 }
 
 std::optional<std::string> percent_decode(std::string_view text) {
@@ -216,7 +198,8 @@ std::optional<Target> parse_target(std::string_view target) {
   const size_t question = target.find('?');
   if (question != std::string_view::npos) out.query = target.substr(question + 1);
   auto path = percent_decode(target.substr(0, question));
-  if (!path || !is_utf8(*path) || !is_utf8(out.query)) return std::nullopt;
+  if (!path || !tokenizer::is_valid_utf8(*path) || !tokenizer::is_valid_utf8(out.query))
+    return std::nullopt;
   out.path = path->empty() ? "/" : *std::move(path);
   return out;
 }
@@ -345,28 +328,15 @@ Headers options_headers(const std::vector<std::string>& origins, const RequestHe
 }
 
 std::string error_body(int status, std::string_view message, std::string_view code) {
-  boost::json::object error;
-  error["message"] = boost::json::string_view(message.data(), message.size());
-  error["type"] = status >= 500 ? "server_error" : "invalid_request_error";
-  error["param"] = nullptr;
-  error["code"] = nullptr;
-  if (!code.empty()) error["code"] = boost::json::string_view(code.data(), code.size());
-  return boost::json::serialize(boost::json::object{{"error", error}});
+  return boost::json::serialize(
+      error_json({.status = status,
+                  .message = std::string(message),
+                  .code = std::string(code),
+                  .type = status >= 500 ? "server_error" : "invalid_request_error"}));
 }
 
 std::string http_date(int64_t unix_seconds) {
-  static constexpr std::array kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-  static constexpr std::array kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  const std::chrono::sys_seconds time{std::chrono::seconds(unix_seconds)};
-  const auto day = std::chrono::floor<std::chrono::days>(time);
-  const std::chrono::year_month_day date{day};
-  const std::chrono::hh_mm_ss clock{time - day};
-  return fmt::format(
-      "{}, {:02} {} {} {:02}:{:02}:{:02} GMT", kDays[std::chrono::weekday{day}.c_encoding()],
-      static_cast<unsigned>(date.day()), kMonths[static_cast<unsigned>(date.month()) - 1],
-      static_cast<int>(date.year()), clock.hours().count(), clock.minutes().count(),
-      clock.seconds().count());
+  return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(unix_seconds));
 }
 
 std::string response_head(int status, const Headers& headers, const Framing& framing) {

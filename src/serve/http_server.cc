@@ -15,55 +15,51 @@ namespace {
 
 constexpr size_t kMaxTurnedAway = 256;  ///< connections that may wait to be told 503
 
-class PlainStream : public Stream {
+/// Reading and writing, which are the same for both kinds.
+template <class Layer>
+class LayerStream : public Stream {
  public:
-  explicit PlainStream(tcp::socket socket) : socket_(std::move(socket)) {}
-  tcp::socket& socket() override { return socket_; }
-  bool is_tls() const override { return false; }
-  Task<error_code> handshake() override { co_return error_code(); }
   Task<Moved> read_some(asio::mutable_buffer to) override {
-    auto [ec, n] = co_await socket_.async_read_some(to, kAwait);
+    auto [ec, n] = co_await layer_.async_read_some(to, kAwait);
     co_return Moved(ec, n);
   }
   Task<Moved> write_some(asio::const_buffer from) override {
-    auto [ec, n] = co_await socket_.async_write_some(from, kAwait);
+    auto [ec, n] = co_await layer_.async_write_some(from, kAwait);
     co_return Moved(ec, n);
   }
-  Task<void> finish() override {
-    error_code ignored;
-    ignored = socket_.shutdown(tcp::socket::shutdown_send, ignored);
-    co_return;
-  }
 
- private:
-  tcp::socket socket_;
+ protected:
+  explicit LayerStream(Layer layer) : layer_(std::move(layer)) {}
+  Layer layer_;
 };
 
-class TlsStream : public Stream {
+class PlainStream : public LayerStream<tcp::socket> {
+ public:
+  explicit PlainStream(tcp::socket socket) : LayerStream(std::move(socket)) {}
+  tcp::socket& socket() override { return layer_; }
+  bool is_tls() const override { return false; }
+  Task<error_code> handshake() override { co_return error_code(); }
+  Task<void> finish() override {
+    error_code ignored;
+    ignored = layer_.shutdown(tcp::socket::shutdown_send, ignored);
+    co_return;
+  }
+};
+
+class TlsStream : public LayerStream<asio::ssl::stream<tcp::socket>> {
  public:
   TlsStream(tcp::socket socket, asio::ssl::context& context)
-      : stream_(std::move(socket), context) {}
-  tcp::socket& socket() override { return stream_.next_layer(); }
+      : LayerStream(asio::ssl::stream<tcp::socket>(std::move(socket), context)) {}
+  tcp::socket& socket() override { return layer_.next_layer(); }
   bool is_tls() const override { return true; }
   Task<error_code> handshake() override {
-    auto [ec] = co_await stream_.async_handshake(asio::ssl::stream_base::server, kAwait);
+    auto [ec] = co_await layer_.async_handshake(asio::ssl::stream_base::server, kAwait);
     co_return ec;
   }
-  Task<Moved> read_some(asio::mutable_buffer to) override {
-    auto [ec, n] = co_await stream_.async_read_some(to, kAwait);
-    co_return Moved(ec, n);
-  }
-  Task<Moved> write_some(asio::const_buffer from) override {
-    auto [ec, n] = co_await stream_.async_write_some(from, kAwait);
-    co_return Moved(ec, n);
-  }
   Task<void> finish() override {
-    auto [ec] = co_await stream_.async_shutdown(kAwait);
+    auto [ec] = co_await layer_.async_shutdown(kAwait);
     (void)ec;  // the peer may have gone first
   }
-
- private:
-  asio::ssl::stream<tcp::socket> stream_;
 };
 
 }  // namespace

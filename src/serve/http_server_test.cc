@@ -54,8 +54,7 @@ TEST(HttpServer, PipelinedRequestsAreAnsweredInOrder) {
 TEST(HttpServer, ManyPipelinedBytesWaitOutside) {
   TestServer served;
   Client client(served.port());
-  ASSERT_TRUE(client.send(get("/held")));
-  auto first = served.take();
+  auto first = served.hold(client);
   ASSERT_TRUE(first);
   const std::string body(200 * 1024, 'x');
   ASSERT_TRUE(client.send(post(body) + post(body)));
@@ -224,8 +223,7 @@ TEST(HttpServer, OldClients) {
 TEST(HttpServer, StreamsPartByPart) {
   TestServer served;
   Client client(served.port());
-  ASSERT_TRUE(client.send(get("/held")));
-  auto responder = served.take();
+  auto responder = served.hold(client);
   ASSERT_TRUE(responder);
   responder->start_stream(200, {{"Content-Type", "text/event-stream"}});
   for (const char* part : {"data: 1\n\n", "data: 2\n\n"}) {
@@ -252,8 +250,7 @@ TEST(HttpServer, EveryRequestGetsOneAnswer) {
     EXPECT_EQ(error_code_of(response), "internal_error");
     EXPECT_EQ(response.body.find("thrown"), std::string::npos);
   }
-  ASSERT_TRUE(client.send(get("/held")));
-  auto responder = served.take();
+  auto responder = served.hold(client);
   ASSERT_TRUE(responder);
   responder->start_stream(200, {});
   EXPECT_TRUE(responder->write("half"));

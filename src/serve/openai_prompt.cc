@@ -5,20 +5,10 @@
 namespace ondol::serve {
 namespace {
 
-Result<chat::ChatTemplate> compile(const gguf::File& file) {
-  std::optional<std::string_view> source;
-  if (file.find("tokenizer.chat_template") != nullptr) {
-    const auto text = file.get_string("tokenizer.chat_template");
-    if (!text) return propagate(text);
-    source = *text;
-  }
-  return chat::ChatTemplate::of_model(source);
-}
-
+/// The template's text; empty where there is none that can be read.
 std::string source_of(const gguf::File& file) {
-  if (file.find("tokenizer.chat_template") == nullptr) return {};
-  const auto text = file.get_string("tokenizer.chat_template");
-  return text ? std::string(*text) : std::string();
+  const auto source = chat::template_source(file);
+  return source ? std::string(source->value_or("")) : std::string();
 }
 
 }  // namespace
@@ -26,19 +16,16 @@ std::string source_of(const gguf::File& file) {
 Prompter::Prompter(const engine::Engine& engine)
     : engine_(engine),
       source_(source_of(engine.file())),
-      template_(compile(engine.file())),
+      template_(chat::ChatTemplate::of_model(engine.file())),
       controls_(engine.tokenizer()) {}
 
 ApiResult<chat::Prompt> Prompter::render(boost::json::object conversation) const {
   if (!template_) {
     return std::unexpected(ApiError{.message = template_.error().message, .param = "messages"});
   }
-  const auto& tokenizer = engine_.tokenizer();
   auto& value = conversation["options"];
   auto& options = value.is_object() ? value.get_object() : value.emplace_object();
-  options["add_generation_prompt"] = true;
-  if (const auto bos = tokenizer.bos()) options["bos_token"] = tokenizer.token_text(*bos);
-  if (const auto eos = tokenizer.eos()) options["eos_token"] = tokenizer.token_text(*eos);
+  for (const auto& [name, own] : chat::prompt_options(engine_.tokenizer())) options[name] = own;
   auto prompt = template_->render_prompt(conversation, controls_);
   if (!prompt) {
     return std::unexpected(ApiError{.message = prompt.error().message, .param = "messages"});

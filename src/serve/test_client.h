@@ -241,6 +241,13 @@ class TestServer {
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
 
+  /// Sends GET /held, the answer to which is the test's.
+  std::shared_ptr<Responder> hold(Client& client) {
+    EXPECT_TRUE(client.send(get("/held")));
+    auto responder = take();
+    EXPECT_TRUE(responder);
+    return responder;
+  }
   uint16_t port() const { return server ? server->port() : uint16_t{0}; }
 
   /// The Responder of the next request for /held.
