@@ -88,7 +88,8 @@ struct LeafDot {
   size_t block_bytes;  ///< of one row in a panel, as in the file
   void (*matmul)(const MatmulTask& task);
   /// Copies n_rows rows (a multiple of Leaf::rows; row_bytes a multiple of block_bytes) into the
-  /// order in which a product reads them: panel by panel, in it block by block, in it row by row.
+  /// order in which a product reads them: panel by panel, in it block by block, in it as
+  /// quant::PackedSource says.
   void (*pack)(const uint8_t* rows, size_t row_bytes, int64_t n_rows, uint8_t* packed);
 };
 

@@ -230,35 +230,46 @@ ONDOL_VEC const uint8_t* look_ahead(const MatmulTask& t, const uint8_t* rows, si
   return rows + at;
 }
 
-/// Block i of the rows from `row` on. Rows beyond the last repeat it, and bytes beyond a row's end
-/// are zero, from a copy: nothing outside the task is read.
+/// Where a product takes its weights from: InFile or InPacked. read() gives block i of the rows
+/// from `row` on.
 template <class Format>
-ONDOL_VEC void unpack_block(const MatmulTask& t, int64_t row, int64_t i,
-                            typename Format::Out& panel) {
-  constexpr size_t kBytes = block_bytes<Format>();
-  constexpr int64_t kBlocksPerLine = kBytes < 64 ? 64 / kBytes : 1;
-  const uint8_t* rows = t.weights + static_cast<size_t>(row) * t.row_bytes;
-  const size_t offset = static_cast<size_t>(i) * kBytes;
-  if (row + Wide::kLanes <= t.n_rows && offset + kBytes <= t.row_bytes) [[likely]] {
-    quant::Source<Wide> in;
-    if (t.packed != nullptr) {
-      const uint8_t* at = t.packed + static_cast<size_t>(row) * t.row_bytes + offset * Wide::kLanes;
-      in = {at, kBytes, at + kPackedAhead, 64 * Wide::kLanes, 64};
-    } else {
-      in = {rows + offset, t.row_bytes, look_ahead(t, rows, offset), 64, t.row_bytes};
+struct InFile {
+  /// Rows beyond the last repeat it, and bytes beyond a row's end are zero, from a copy: nothing
+  /// outside the task is read.
+  ONDOL_VEC void read(const MatmulTask& t, int64_t row, int64_t i, typename Format::Out& panel) {
+    constexpr size_t kBytes = block_bytes<Format>();
+    constexpr int64_t kBlocksPerLine = kBytes < 64 ? 64 / kBytes : 1;
+    const uint8_t* rows = t.weights + static_cast<size_t>(row) * t.row_bytes;
+    const size_t offset = static_cast<size_t>(i) * kBytes;
+    if (row + Wide::kLanes <= t.n_rows && offset + kBytes <= t.row_bytes) [[likely]] {
+      const quant::Source<Wide> in{rows + offset, t.row_bytes, look_ahead(t, rows, offset)};
+      if (i % kBlocksPerLine == 0) in.fetch_all();
+      Format::unpack(in, panel);
+      return;
     }
-    if (i % kBlocksPerLine == 0) in.fetch_all();
+    uint8_t copy[Wide::kLanes][kBytes] = {};
+    const size_t size = offset + kBytes <= t.row_bytes ? kBytes : t.row_bytes - offset;
+    for (int r = 0; r < Wide::kLanes; ++r) {
+      const int64_t there = row + r < t.n_rows ? r : t.n_rows - 1 - row;
+      std::memcpy(copy[r], rows + static_cast<size_t>(there) * t.row_bytes + offset, size);
+    }
+    Format::unpack(quant::Source<Wide>{copy[0], kBytes, copy[0]}, panel);
+  }
+};
+
+template <class Format>
+struct InPacked {
+  static constexpr size_t kBytes = block_bytes<Format>();
+  static constexpr bool kOddFirst = KindOf<typename Format::Out>::kActs == ActKind::kBlocks32;
+  using Source = quant::PackedSource<Wide, kBytes, kOddFirst>;
+
+  ONDOL_VEC void read(const MatmulTask& t, int64_t row, int64_t i, typename Format::Out& panel) {
+    const uint8_t* at = t.packed + static_cast<size_t>(row) * t.row_bytes +
+                        static_cast<size_t>(i) * kBytes * Wide::kLanes;
+    const Source in{at, at + kPackedAhead};
     Format::unpack(in, panel);
-    return;
   }
-  uint8_t copy[Wide::kLanes][kBytes] = {};
-  const size_t size = offset + kBytes <= t.row_bytes ? kBytes : t.row_bytes - offset;
-  for (int r = 0; r < Wide::kLanes; ++r) {
-    const int64_t there = row + r < t.n_rows ? r : t.n_rows - 1 - row;
-    std::memcpy(copy[r], rows + static_cast<size_t>(there) * t.row_bytes + offset, size);
-  }
-  Format::unpack(quant::Source<Wide>{copy[0], kBytes, copy[0], 0, 0}, panel);
-}
+};
 
 template <int C>
 ONDOL_VEC void put_results(const MatmulTask& t, int64_t row, int column, Wide::F32 (&sums)[C]) {
@@ -273,7 +284,7 @@ ONDOL_VEC void put_results(const MatmulTask& t, int64_t row, int column, Wide::F
 
 /// kLanes rows times one tile that holds all columns: the weights are read once, from where they
 /// lie.
-template <class Format, int C>
+template <class Format, template <class> class In, int C>
 void direct(const MatmulTask& t, int64_t row) {
   using Kind = KindOf<typename Format::Out>;
   Wide::F32 sums[C];
@@ -281,7 +292,7 @@ void direct(const MatmulTask& t, int64_t row) {
   const int64_t n = n_blocks<Format>(t);
   for (int64_t i = 0; i < n; ++i) {
     typename Format::Out panel;
-    unpack_block<Format>(t, row, i, panel);
+    In<Format>::read(t, row, i, panel);
     add_block<Format>(panel, Kind::template acts<C>(t.acts, i), sums);
   }
   put_results(t, row, 0, sums);
@@ -301,12 +312,10 @@ void unpacked(const MatmulTask& t, int64_t row, int column, const typename Forma
   put_results(t, row, column, sums);
 }
 
-template <class Format>
+template <class Format, template <class> class In>
 void unpack_panel(const MatmulTask& t, int64_t row, typename Format::Out* panels) {
   const int64_t n = n_blocks<Format>(t);
-  for (int64_t i = 0; i < n; ++i) {
-    unpack_block<Format>(t, row, i, panels[i]);
-  }
+  for (int64_t i = 0; i < n; ++i) In<Format>::read(t, row, i, panels[i]);
 }
 
 /// f(Index<C>) of the narrowest tile that holds `columns`.
@@ -319,13 +328,13 @@ ONDOL_VEC void with_width(int columns, F f) {
   }
 }
 
-template <class Format>
-void matmul(const MatmulTask& t) {
+template <class Format, template <class> class In>
+void matmul_from(const MatmulTask& t) {
   using Out = typename Format::Out;
   if (t.n_columns <= kTile) {
     with_width(t.n_columns, [&](auto width) {
       for (int64_t row = 0; row < t.n_rows; row += Wide::kLanes)
-        direct<Format, decltype(width)::value>(t, row);
+        direct<Format, In, decltype(width)::value>(t, row);
     });
     return;
   }
@@ -335,7 +344,7 @@ void matmul(const MatmulTask& t) {
   for (int64_t first = 0; first < t.n_rows; first += fit) {
     const int64_t end = first + fit < t.n_rows ? first + fit : t.n_rows;
     for (int64_t row = first; row < end; row += Wide::kLanes)
-      unpack_panel<Format>(t, row, panels + (row - first) / Wide::kLanes * n);
+      unpack_panel<Format, In>(t, row, panels + (row - first) / Wide::kLanes * n);
     for (int column = 0; column < t.n_columns; column += kTile) {
       with_width(t.n_columns - column, [&](auto width) {
         for (int64_t row = first; row < end; row += Wide::kLanes) {
@@ -348,13 +357,28 @@ void matmul(const MatmulTask& t) {
 }
 
 template <class Format>
+void matmul(const MatmulTask& t) {
+  MatmulTask rest = t;
+  if (t.packed != nullptr) {
+    MatmulTask whole = t;
+    whole.n_rows = t.n_rows / Wide::kLanes * Wide::kLanes;
+    if (whole.n_rows > 0) matmul_from<Format, InPacked>(whole);
+    rest.n_rows -= whole.n_rows;
+    rest.weights += static_cast<size_t>(whole.n_rows) * t.row_bytes;
+    rest.out += whole.n_rows;
+    if (t.bias != nullptr) rest.bias += whole.n_rows;
+  }
+  if (rest.n_rows > 0) matmul_from<Format, InFile>(rest);
+}
+
+template <class Format>
 void pack(const uint8_t* rows, size_t row_bytes, int64_t n_rows, uint8_t* packed) {
   constexpr size_t kBytes = block_bytes<Format>();
   for (int64_t row = 0; row < n_rows; row += Wide::kLanes) {
     const uint8_t* panel = rows + static_cast<size_t>(row) * row_bytes;
     for (size_t offset = 0; offset < row_bytes; offset += kBytes) {
-      for (size_t r = 0; r < Wide::kLanes; ++r, packed += kBytes)
-        std::memcpy(packed, panel + r * row_bytes + offset, kBytes);
+      InPacked<Format>::Source::pack(panel + offset, row_bytes, packed);
+      packed += Wide::kLanes * kBytes;
     }
   }
 }

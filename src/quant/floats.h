@@ -24,7 +24,8 @@ inline void quantize(const float* values, BlockF32& block) { block.value = *valu
 template <class V>
 struct PanelF32 {
   using Out = PanelFloats<V, 4>;
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     typename V::I32 bits[4];
     in.load(0, bits);
     for (int t = 0; t < 4; ++t) out.values[t] = V::as_f32(bits[t]);
@@ -45,7 +46,8 @@ inline void quantize(const float* values, BlockF16& block) {
 template <class V>
 struct PanelF16 {
   using Out = PanelFloats<V, 8>;
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     typename V::I32 pairs[4];
     in.load(0, pairs);
     for (int t = 0; t < 4; ++t) {
@@ -66,7 +68,8 @@ inline void quantize(const float* values, BlockBF16& block) { block.value = f32_
 template <class V>
 struct PanelBF16 {
   using Out = PanelFloats<V, 8>;
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     typename V::I32 pairs[4];
     in.load(0, pairs);
     for (int t = 0; t < 4; ++t) {

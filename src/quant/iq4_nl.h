@@ -29,10 +29,11 @@ struct PanelIQ4_NL {
   static constexpr int kLift = V::kSignedLift;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     nibbles<V>(in, offsetof(Block, quants), out.codes);
     for (auto& code : out.codes) code = V::signed_codes(V::lookup(kIq4Levels, code));
-    out.d = V::halves(in.u16(0));
+    out.d = in.half(0);
   }
 };
 

@@ -35,7 +35,8 @@ struct PanelIQ4_XS {
   static constexpr int kSub = 32;
   static constexpr Pairs kPairs = V::kSignedLift == 0 ? Pairs::kNone : Pairs::kLift;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     const auto start = in.u32(0);
     const auto low = in.u32(offsetof(Block, scales_low));
     out.d = V::halves(start);

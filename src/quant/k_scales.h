@@ -38,9 +38,10 @@ struct KScales {
 };
 
 /// d, dmin, scales and minima of kLanes rows: the sixteen bytes that Q4_K and Q5_K begin with.
-template <class V>
-ONDOL_VEC void unpack_k_header(const Source<V>& in, Panel256<V>& out) {
+template <class V, class In>
+ONDOL_VEC void unpack_k_header(const In& in, Panel256<V>& out) {
   typename V::I32 head[4];
+  in.fetch(0);
   in.load(0, head);
   out.d = V::halves(head[0]);
   out.dmin = V::high_halves(head[0]);

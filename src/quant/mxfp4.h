@@ -35,13 +35,14 @@ struct PanelMXFP4 {
   static constexpr int kLift = 12;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     static constexpr uint8_t kLifted[16] = {12, 13, 14, 15, 16, 18, 20, 24,
                                             12, 11, 10, 9,  8,  6,  4,  0};
     nibbles<V>(in, offsetof(Block, quants), out.codes);
     for (auto& code : out.codes) code = V::lookup(kLifted, code);
     float d[V::kLanes];
-    for (int r = 0; r < V::kLanes; ++r) d[r] = half_scale(*in.row(r));
+    for (int r = 0; r < V::kLanes; ++r) d[r] = half_scale(in.byte(0, r));
     out.d = V::fload(d);
   }
 

@@ -9,7 +9,8 @@
 //     using Out = Panel32<V>;        // or Panel256<V>
 //     static constexpr int kMax = 15;  // the largest code, or simd::kSigned
 //     ...
-//     static void unpack(const Source<V>& in, Out& out);  // one block of each row
+//     template <class In>  // Source or PackedSource
+//     static void unpack(const In& in, Out& out);  // one block of each row
 //   };
 //
 // over the vocabulary V (simd/wide.h), and a line in quant/panels.h. What a panel means is the same
@@ -34,40 +35,80 @@ enum class ActKind : uint8_t {
   kBlocks256,  ///< int8, one scale per 256 values: formats with blocks of 256
 };
 
-/// A block of kLanes rows that lie `stride` bytes apart, and the place that will be needed some
-/// blocks later: memory is asked for its cache lines in small portions between the loads. Of each
-/// row's line it is line_step to the next, and row_step from one row's line to the next row's:
-/// 64 and `stride` where rows lie as in a file, else line by line through a packed panel.
+/// A block of kLanes rows that lie `stride` bytes apart, as in a file, and the place that will be
+/// needed some blocks later: memory is asked for its cache lines in small portions between the
+/// loads.
 template <class V>
 struct Source {
   const uint8_t* first;
   size_t stride;
   const uint8_t* ahead;
-  size_t line_step;
-  size_t row_step;
 
   /// Sixteen bytes of each row.
   ONDOL_VEC_MEMBER void load(size_t offset, typename V::I32 (&out)[4]) const {
     V::load_rows(first + offset, stride, out);
   }
+  ONDOL_VEC_MEMBER typename V::I32 u32(size_t offset) const {
+    return V::load_u32(first + offset, stride);
+  }
+  /// A binary16 of each row.
+  ONDOL_VEC_MEMBER typename V::F32 half(size_t offset) const {
+    return V::halves(V::load_u16(first + offset, stride));
+  }
+  ONDOL_VEC_MEMBER uint8_t byte(size_t offset, int row) const {
+    return first[offset + static_cast<size_t>(row) * stride];
+  }
   /// Asks for a cache line of a quarter of the rows; four such offsets in a row, 16 bytes apart,
   /// ask for all.
   ONDOL_VEC_MEMBER void fetch(size_t offset) const {
     constexpr size_t kRows = V::kLanes / 4;
-    const uint8_t* line = ahead + offset / 64 * line_step + offset / 16 % 4 * kRows * row_step;
-    for (size_t r = 0; r < kRows; ++r) __builtin_prefetch(line + r * row_step);
+    const uint8_t* line = ahead + offset / 64 * 64 + offset / 16 % 4 * kRows * stride;
+    for (size_t r = 0; r < kRows; ++r) __builtin_prefetch(line + r * stride);
   }
   ONDOL_VEC_MEMBER void fetch_all() const {
-    for (size_t r = 0; r < V::kLanes; ++r) __builtin_prefetch(ahead + r * row_step);
+    for (size_t r = 0; r < V::kLanes; ++r) __builtin_prefetch(ahead + r * stride);
+  }
+};
+
+/// The same in packed weights, where a block of kLanes rows is one piece in the order in which
+/// registers want it: four bytes of each row, the next four of each, and so on. kOdd bytes that are
+/// left over stand before them (blocks of 32 values begin with their odd field) or behind (blocks
+/// of 256 end with it). Either way what stands at `offset` of the rows begins at kLanes * offset.
+template <class V, size_t kBytes, bool kOddFirst>
+struct PackedSource {
+  static constexpr size_t kOdd = kBytes % 4;
+  const uint8_t* first;
+  const uint8_t* ahead;
+
+  /// Loads ask for the memory of what will be loaded in the same way some blocks later.
+  ONDOL_VEC_MEMBER void load(size_t offset, typename V::I32 (&out)[4]) const {
+    for (size_t t = 0; t < 4; ++t) out[t] = u32(offset + 4 * t);
   }
   ONDOL_VEC_MEMBER typename V::I32 u32(size_t offset) const {
-    return V::load_u32(first + offset, stride);
+    if (V::kLanes * offset % 64 == 0 || V::kLanes == 16)
+      __builtin_prefetch(ahead + V::kLanes * offset);
+    return V::iload(first + V::kLanes * offset);
   }
-  ONDOL_VEC_MEMBER typename V::I32 u16(size_t offset) const {
-    return V::load_u16(first + offset, stride);
+  ONDOL_VEC_MEMBER typename V::F32 half(size_t offset) const {
+    static_assert(kOdd == 2);
+    return V::load_f16(first + V::kLanes * offset);
   }
-  ONDOL_VEC_MEMBER const uint8_t* row(int r) const {
-    return first + static_cast<size_t>(r) * stride;
+  ONDOL_VEC_MEMBER uint8_t byte(size_t offset, int row) const {
+    return first[V::kLanes * offset + kOdd * static_cast<size_t>(row)];
+  }
+  ONDOL_VEC_MEMBER void fetch(size_t) const {}
+
+  /// Puts a block of kLanes rows that lie `stride` bytes apart into this order.
+  static void pack(const uint8_t* rows, size_t stride, uint8_t* packed) {
+    const auto put = [&](size_t offset, size_t width) {
+      for (size_t r = 0; r < V::kLanes; ++r) {
+        __builtin_memcpy(packed + V::kLanes * offset + r * width, rows + r * stride + offset,
+                         width);
+      }
+    };
+    constexpr size_t kStart = kOddFirst ? kOdd : 0;
+    for (size_t offset = kStart; offset + 4 <= kBytes; offset += 4) put(offset, 4);
+    if constexpr (kOdd != 0) put(kOddFirst ? 0 : kBytes - kOdd, kOdd);
   }
 };
 
@@ -149,8 +190,8 @@ ONDOL_VEC typename V::I32 lifted_pair(typename V::I32 first, typename V::I32 sec
 }
 
 /// 4 N bytes of each row.
-template <class V, int N>
-ONDOL_VEC void raw_bytes(const Source<V>& in, size_t offset, typename V::I32* out) {
+template <class V, int N, class In>
+ONDOL_VEC void raw_bytes(const In& in, size_t offset, typename V::I32* out) {
 #pragma GCC unroll 16
   for (int i = 0; i < N; i += 4) {
     typename V::I32 four[4];
@@ -159,15 +200,15 @@ ONDOL_VEC void raw_bytes(const Source<V>& in, size_t offset, typename V::I32* ou
     for (int t = 0; t < 4; ++t) out[i + t] = four[t];
   }
 }
-template <class V, int N>
-ONDOL_VEC void signed_bytes(const Source<V>& in, size_t offset, typename V::I32* out) {
+template <class V, int N, class In>
+ONDOL_VEC void signed_bytes(const In& in, size_t offset, typename V::I32* out) {
   raw_bytes<V, N>(in, offset, out);
   for (int i = 0; i < N; ++i) out[i] = V::signed_codes(out[i]);
 }
 
 /// Sixteen bytes of each row as 32 codes: the low nibbles, then the high ones.
-template <class V>
-ONDOL_VEC void nibbles(const Source<V>& in, size_t offset, typename V::I32* codes) {
+template <class V, class In>
+ONDOL_VEC void nibbles(const In& in, size_t offset, typename V::I32* codes) {
   typename V::I32 packed[4];
   in.load(offset, packed);
 #pragma GCC unroll 4
@@ -190,8 +231,8 @@ ONDOL_VEC void add_fifth_bits(typename V::I32 high, typename V::I32* codes) {
 }
 
 /// 64 bytes of each row as 256 codes of two bits: those of 32 bytes in bits 0-1, then in 2-3, ...
-template <class V>
-ONDOL_VEC void two_bits(const Source<V>& in, size_t offset, typename V::I32* codes) {
+template <class V, class In>
+ONDOL_VEC void two_bits(const In& in, size_t offset, typename V::I32* codes) {
   for (size_t h = 0; h < 2; ++h) {
     typename V::I32 packed[8];
     raw_bytes<V, 8>(in, offset + 32 * h, packed);

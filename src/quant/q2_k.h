@@ -32,7 +32,8 @@ struct PanelQ2_K {
   static constexpr int kSub = 16;
   static constexpr Pairs kPairs = Pairs::kMins;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     two_bits<V>(in, offsetof(Block, quants), out.codes);
     typename V::I32 packed[4];
     in.load(offsetof(Block, scales), packed);

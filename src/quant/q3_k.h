@@ -34,7 +34,8 @@ struct PanelQ3_K {
   static constexpr int kSub = 16;
   static constexpr Pairs kPairs = Pairs::kLift;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     two_bits<V>(in, offsetof(Block, quants), out.codes);
     typename V::I32 high[8];
     raw_bytes<V, 8>(in, offsetof(Block, high), high);
@@ -46,11 +47,12 @@ struct PanelQ3_K {
       }
     });
     unpack_scales(in, out);
-    out.d = V::halves(in.u16(offsetof(Block, d)));
+    out.d = in.half(offsetof(Block, d));
   }
 
  private:
-  ONDOL_VEC void unpack_scales(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack_scales(const In& in, Out& out) {
     const typename V::I32 low[2] = {in.u32(offsetof(Block, scales)),
                                     in.u32(offsetof(Block, scales) + 4)};
     const auto high = in.u32(offsetof(Block, scales) + 8);

@@ -28,9 +28,10 @@ struct PanelQ4_0 {
   static constexpr int kLift = 8;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     nibbles<V>(in, offsetof(Block, quants), out.codes);
-    out.d = V::halves(in.u16(0));
+    out.d = in.half(0);
   }
 };
 

@@ -29,7 +29,8 @@ struct PanelQ4_1 {
   static constexpr int kLift = 0;
   static constexpr bool kOffset = true;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     nibbles<V>(in, offsetof(Block, quants), out.codes);
     const auto both = in.u32(0);
     out.d = V::halves(both);

@@ -33,7 +33,8 @@ struct PanelQ4_K {
   static constexpr int kSub = 32;
   static constexpr Pairs kPairs = Pairs::kMins;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     unpack_k_header<V>(in, out);
     for (int g = 0; g < 4; ++g) {
       typename V::I32 packed[8];

@@ -30,10 +30,11 @@ struct PanelQ5_0 {
   static constexpr int kLift = 16;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     nibbles<V>(in, offsetof(Block, quants), out.codes);
     add_fifth_bits<V>(in.u32(offsetof(Block, high)), out.codes);
-    out.d = V::halves(in.u16(0));
+    out.d = in.half(0);
   }
 };
 

@@ -31,7 +31,8 @@ struct PanelQ5_1 {
   static constexpr int kLift = 0;
   static constexpr bool kOffset = true;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     nibbles<V>(in, offsetof(Block, quants), out.codes);
     add_fifth_bits<V>(in.u32(offsetof(Block, high)), out.codes);
     const auto both = in.u32(0);

@@ -35,7 +35,8 @@ struct PanelQ5_K {
   static constexpr int kSub = 32;
   static constexpr Pairs kPairs = Pairs::kMins;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     unpack_k_header<V>(in, out);
     typename V::I32 high[8];
     raw_bytes<V, 8>(in, offsetof(Block, high), high);

@@ -35,7 +35,8 @@ struct PanelQ6_K {
   static constexpr int kSub = 16;
   static constexpr Pairs kPairs = Pairs::kLift;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     for (int h = 0; h < 2; ++h) {
       typename V::I32 low[16];
       typename V::I32 high[8];
@@ -61,7 +62,7 @@ struct PanelQ6_K {
       out.scales[2 * p + 1] = V::scale(second);
       out.pairs[p] = lifted_pair<V, 32>(first, second);
     });
-    out.d = V::halves(in.u16(offsetof(Block, d)));
+    out.d = in.half(offsetof(Block, d));
   }
 };
 

@@ -27,9 +27,10 @@ struct PanelQ8_0 {
   static constexpr int kLift = V::kSignedLift;
   static constexpr bool kOffset = false;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     signed_bytes<V, 8>(in, offsetof(Block, quants), out.codes);
-    out.d = V::halves(in.u16(0));
+    out.d = in.half(0);
   }
 };
 

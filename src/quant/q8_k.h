@@ -29,7 +29,8 @@ struct PanelQ8_K {
   static constexpr int kSub = 32;
   static constexpr Pairs kPairs = V::kSignedLift == 0 ? Pairs::kNone : Pairs::kLift;
 
-  ONDOL_VEC void unpack(const Source<V>& in, Out& out) {
+  template <class In>
+  ONDOL_VEC void unpack(const In& in, Out& out) {
     signed_bytes<V, 64>(in, offsetof(Block, quants), out.codes);
     const auto one = V::splat32(1);
     for (int j = 0; j < 8; ++j) {

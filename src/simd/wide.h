@@ -8,9 +8,9 @@
 //   kLanes · kTile: vectors that sums may take, of the registers there are · I32: kLanes int32,
 //   also seen as four bytes a lane · F32: kLanes floats
 //
-//   I32   izero · splat32(i) · iload(p) · istore(p, a) · and_, or_, xor_ · add32, sub32, mul32 (low
-//         half) · shl<N>, shr<N>, sra<N> per lane · lookup(table16, a): each byte 0..15 through a
-//         table · as_f32(a): the same bits
+//   I32   izero · splat32(i) · iload(p) at any address · istore(p, a) · and_, or_, xor_ · add32,
+//         sub32, mul32 (low half) · shl<N>, shr<N>, sra<N> per lane · lookup(table16, a): each
+//         byte 0..15 through a table · as_f32(a): the same bits
 //         load_rows(p, stride, out[4]): lane r of out[t] = bytes 4t .. 4t+3 of p + r * stride
 //         load_u32(p, stride), load_u16, load_u8: lane r = the number at p + r * stride
 //   F32   fzero · splat_f(x) · fload, fstore · fload_n, fstore_n: the first n lanes · to_f32(I32)

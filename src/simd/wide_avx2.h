@@ -41,8 +41,8 @@ struct Wide {
   }
   ONDOL_VEC I32 izero() { return _mm256_setzero_si256(); }
   ONDOL_VEC I32 splat32(int32_t a) { return _mm256_set1_epi32(a); }
-  ONDOL_VEC I32 iload(const int32_t* p) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(p));
+  ONDOL_VEC I32 iload(const void* p) {
+    return _mm256_loadu_si256(static_cast<const __m256i_u*>(p));
   }
   ONDOL_VEC void istore(int32_t* p, I32 a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(p), a);

@@ -39,7 +39,7 @@ struct Wide {
   }
   ONDOL_VEC I32 izero() { return _mm512_setzero_si512(); }
   ONDOL_VEC I32 splat32(int32_t a) { return _mm512_set1_epi32(a); }
-  ONDOL_VEC I32 iload(const int32_t* p) { return _mm512_loadu_si512(p); }
+  ONDOL_VEC I32 iload(const void* p) { return _mm512_loadu_si512(p); }
   ONDOL_VEC void istore(int32_t* p, I32 a) { _mm512_storeu_si512(p, a); }
   ONDOL_VEC I32 and_(I32 a, I32 b) { return _mm512_and_si512(a, b); }
   ONDOL_VEC I32 or_(I32 a, I32 b) { return _mm512_or_si512(a, b); }

@@ -32,7 +32,9 @@ struct Wide {
   }
   ONDOL_VEC I32 izero() { return vdupq_n_s32(0); }
   ONDOL_VEC I32 splat32(int32_t a) { return vdupq_n_s32(a); }
-  ONDOL_VEC I32 iload(const int32_t* p) { return vld1q_s32(p); }
+  ONDOL_VEC I32 iload(const void* p) {
+    return vreinterpretq_s32_u8(load16(static_cast<const uint8_t*>(p)));
+  }
   ONDOL_VEC void istore(int32_t* p, I32 a) { vst1q_s32(p, a); }
   ONDOL_VEC I32 and_(I32 a, I32 b) { return vandq_s32(a, b); }
   ONDOL_VEC I32 or_(I32 a, I32 b) { return vorrq_s32(a, b); }

@@ -61,9 +61,7 @@ struct Wide {
   ONDOL_VEC I32 splat32(int32_t a) {
     return ints([&](int) { return a; });
   }
-  ONDOL_VEC I32 iload(const int32_t* p) {
-    return ints([&](int i) { return p[i]; });
-  }
+  ONDOL_VEC I32 iload(const void* p) { return load_u32(static_cast<const uint8_t*>(p), 4); }
   ONDOL_VEC void istore(int32_t* p, I32 a) {
     for (int i = 0; i < kLanes; ++i) p[i] = a.v[i];
   }
