@@ -156,7 +156,7 @@ Result<StreamedAnswer*> Loader::ask_alone(Turn turn) {
 /// How many tokens the served model makes of words, from two prompts of different length that
 /// nothing later begins with.
 Result<void> Loader::measure_words() {
-  constexpr int kFew = 40, kMany = 200;
+  constexpr int kFew = 16, kMany = 64;
   std::mt19937_64 random(options_.work.seed ^ 0x9B0BE);
   std::optional<int> counts[2];
   for (const int n : {kFew, kMany}) {
