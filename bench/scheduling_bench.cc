@@ -177,7 +177,7 @@ void measure_engine(const Options& options) {
     });
   };
   submit(options.slots);
-  for (int i = 0; i < 10; ++i) static_cast<void>(engine.step());
+  for (int i = 0; i < 30; ++i) static_cast<void>(engine.step());
   const double alone = steps();
   submit(options.queued);
   const double queued = steps();

@@ -1,17 +1,22 @@
 // OpenAI's own client for JavaScript against a running server: BASE_URL, MODEL and EXACT_TEXT (the answer that
-// `ondol run` gives to QUESTION, 24 tokens, greedy) come from the environment.
+// `ondol run` gives to QUESTION, 24 tokens, greedy) come from the environment. With CHAT=no the model has no chat template:
+// then /v1/completions is asked.
 import assert from "node:assert/strict";
 import test from "node:test";
 import OpenAI from "openai";
 
 const { BASE_URL: baseURL, MODEL: model, EXACT_TEXT: exactText, QUESTION: question } = process.env;
 const client = new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
-const messages = [{ role: "user", content: question }];
-const settings = { model, messages, temperature: 0, max_tokens: 24 };
+const chat = process.env.CHAT !== "no";
+const onlyChat = { skip: chat ? false : "the model has no chat template" };
+const says = (content) => (chat ? { messages: [{ role: "user", content }] } : { prompt: content });
+const settings = { model, ...says(question), temperature: 0, max_tokens: 24 };
+const create = (fields, options) => (chat ? client.chat.completions : client.completions).create(fields, options);
+const textOf = (choice) => (chat ? (choice?.message ?? choice?.delta)?.content : choice?.text) ?? "";
 
 async function joined(stream) {
   let text = "";
-  for await (const chunk of stream) text += chunk.choices[0]?.delta?.content ?? "";
+  for await (const chunk of stream) text += textOf(chunk.choices[0]);
   return text;
 }
 
@@ -38,17 +43,17 @@ test("models are listed and shown", async () => {
 });
 
 test("an answer is that of `ondol run`", async () => {
-  const answer = await client.chat.completions.create(settings);
-  assert.equal(answer.choices[0].message.content, exactText);
+  const answer = await create(settings);
+  assert.equal(textOf(answer.choices[0]), exactText);
   assert.equal(answer.usage.total_tokens, answer.usage.prompt_tokens + answer.usage.completion_tokens);
 });
 
 test("a stream is the same answer, with usage at its end", async () => {
-  const stream = await client.chat.completions.create({ ...settings, stream: true, stream_options: { include_usage: true } });
+  const stream = await create({ ...settings, stream: true, stream_options: { include_usage: true } });
   let text = "";
   let last;
   for await (const chunk of stream) {
-    text += chunk.choices[0]?.delta?.content ?? "";
+    text += textOf(chunk.choices[0]);
     last = chunk;
   }
   assert.equal(text, exactText);
@@ -56,7 +61,7 @@ test("a stream is the same answer, with usage at its end", async () => {
   assert.ok(last.usage.completion_tokens > 0 && last.usage.completion_tokens <= 24);
 });
 
-test("the stream helper sees every event", async () => {
+test("the stream helper sees every event", onlyChat, async () => {
   const parts = [];
   const runner = client.chat.completions.stream(settings).on("content", (delta) => parts.push(delta));
   assert.equal(await runner.finalContent(), exactText);
@@ -64,10 +69,10 @@ test("the stream helper sees every event", async () => {
 });
 
 test("six at once answer as alone", async () => {
-  const ask = (i) => ({ ...settings, messages: [{ role: "user", content: `Name ${i + 2} colours.` }] });
+  const ask = (i) => ({ ...settings, ...says(`Name ${i + 2} colours.`) });
   const alone = [];
-  for (let i = 0; i < 3; i++) alone.push((await client.chat.completions.create(ask(i))).choices[0].message.content);
-  const streams = [...Array(6).keys()].map(async (i) => joined(await client.chat.completions.create({ ...ask(i), stream: true })));
+  for (let i = 0; i < 3; i++) alone.push(textOf((await create(ask(i))).choices[0]));
+  const streams = [...Array(6).keys()].map(async (i) => joined(await create({ ...ask(i), stream: true })));
   const together = await Promise.all(streams);
   assert.deepEqual(together.slice(0, 3), alone);
   assert.ok(together.every((text) => text.length > 0));
@@ -76,7 +81,7 @@ test("six at once answer as alone", async () => {
 test("a client that aborts frees its place", async () => {
   await idle(10);
   const endless = { ...settings, max_tokens: 1500, ignore_eos: true, stream: true };
-  const stream = await client.chat.completions.create(endless);
+  const stream = await create(endless);
   let seen = 0;
   for await (const chunk of stream) {
     if (chunk.choices.length > 0 && ++seen === 3) stream.controller.abort();
@@ -84,23 +89,27 @@ test("a client that aborts frees its place", async () => {
   assert.ok(seen >= 3 && seen < 1000, `${seen} events`);
   await idle(5);
   const controller = new AbortController();
-  const pending = client.chat.completions.create({ ...endless, stream: false }, { signal: controller.signal });
+  const pending = create({ ...endless, stream: false }, { signal: controller.signal });
   setTimeout(() => controller.abort(), 200);
   await assert.rejects(pending, OpenAI.APIUserAbortError);
   await idle(5);
 });
 
 test("errors come as the client's classes", async () => {
-  await assert.rejects(client.chat.completions.create({ ...settings, model: "gpt" }), OpenAI.NotFoundError);
-  await assert.rejects(client.chat.completions.create({ ...settings, temperature: -1 }), (error) => {
+  await assert.rejects(create({ ...settings, model: "gpt" }), OpenAI.NotFoundError);
+  await assert.rejects(create({ ...settings, temperature: -1 }), (error) => {
     assert.ok(error instanceof OpenAI.BadRequestError);
     assert.equal(error.param, "temperature");
     return true;
   });
+  if (!chat) {
+    const messages = [{ role: "user", content: "hi" }];
+    await assert.rejects(client.chat.completions.create({ model, messages }), /no chat template/);
+  }
   await assert.rejects(client.completions.create({ model, prompt: Array(5000).fill(5) }), { code: "context_length_exceeded" });
 });
 
-test("logprobs of both shapes", async () => {
+test("logprobs of a chat", onlyChat, async () => {
   const { choices } = await client.chat.completions.create({ ...settings, max_tokens: 4, logprobs: true, top_logprobs: 3 });
   const tokens = choices[0].logprobs.content;
   assert.equal(tokens.length, 4);
@@ -109,20 +118,23 @@ test("logprobs of both shapes", async () => {
     assert.equal(token.logprob, Math.max(...token.top_logprobs.map((t) => t.logprob)));
     assert.equal(Buffer.from(token.bytes).toString().length > 0, true);
   }
+});
+
+test("logprobs of a completion", async () => {
   const plain = await client.completions.create({ model, prompt: "Once upon", temperature: 0, max_tokens: 4, logprobs: 2 });
   assert.equal(plain.choices[0].logprobs.tokens.length, 4);
 });
 
 test("several answers to one prompt are told apart by their seed", async () => {
-  const ask = (seed) => client.chat.completions.create({ ...settings, temperature: 1.3, n: 2, seed });
-  const texts = (answer) => answer.choices.map((c) => c.message.content);
+  const ask = (seed) => create({ ...settings, temperature: 1.3, n: 2, seed });
+  const texts = (answer) => answer.choices.map(textOf);
   const [first, again] = [texts(await ask(5)), texts(await ask(5))];
   assert.deepEqual(first, again);
   assert.notEqual(first[0], first[1]);
 });
 
 test("what was read before is cached", async () => {
-  await client.chat.completions.create(settings);
-  const { usage } = await client.chat.completions.create(settings);
+  await create(settings);
+  const { usage } = await create(settings);
   assert.equal(usage.prompt_tokens_details.cached_tokens, usage.prompt_tokens - 1);
 });
