@@ -31,7 +31,7 @@ Result<void> load(ServeBenchFlags flags) {
   options.ttft_limit_s = flags.ttft_limit_ms / 1e3;
   options.tpot_limit_s = flags.tpot_limit_ms / 1e3;
   const auto progress = [&](int ended) {
-    if (on_terminal()) say("\r{} of {} ", ended, options.requests);
+    if (on_terminal()) say("\r{} answers ", ended);
   };
   const auto report = bench::run_load(Env::real(), options, progress, interrupted);
   if (on_terminal()) say("\n");
@@ -61,8 +61,8 @@ void add_load_flags(CLI::App& sub, bench::LoadOptions& load) {
                  "Open loop: requests per second at random times, whatever is answered")
       ->check(CLI::Range(1e-3, 1e5))
       ->excludes(clients);
-  sub.add_option("--requests", load.requests, "Requests to measure")
-      ->capture_default_str()
+  sub.add_option("--requests", load.requests,
+                 "Requests to measure (default: 32, or all of a file, or until --duration)")
       ->check(CLI::Range(1, kMost));
   sub.add_option("--duration", load.duration_s, "Start no more after so many seconds")
       ->check(CLI::Range(0.0, 1e6));

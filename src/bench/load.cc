@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <climits>
 #include <cmath>
 #include <memory>
 
@@ -99,7 +100,7 @@ class Loader {
   const std::function<void(int)>& progress_;
   const std::function<bool()>& stop_;
   std::unique_ptr<Workload> work_;
-  std::optional<Turn> held_;  // of a recording: not due yet
+  std::optional<Result<std::optional<Turn>>> held_;  // of a recording: not due yet
   std::mt19937_64 arrivals_;
   SentPrefixes sent_;
   LoadReport report_;
@@ -242,8 +243,7 @@ void Loader::ended(Flight& flight, const LoadEnd& end) {
 
 /// Sends the next request of the workload; false where there is none.
 Result<bool> Loader::send_next(bool measured) {
-  auto turn =
-      held_ ? Result<std::optional<Turn>>(std::exchange(held_, std::nullopt)) : work_->next();
+  auto turn = held_ ? *std::exchange(held_, std::nullopt) : work_->next();
   if (!turn) return propagate(std::move(turn));
   exhausted_ = !*turn;
   if (exhausted_) return false;
@@ -273,13 +273,11 @@ Clock::time_point Loader::next_arrival(Clock::time_point last) {
     const double uniform = static_cast<double>(arrivals_() >> 11) * 0x1p-53;
     return last + to_duration(-std::log1p(-uniform) / options_.rate);
   }
-  if (!held_) {
-    auto turn = work_->next();
-    // A broken line is told when its turn comes.
-    if (turn && *turn) held_ = std::move(**turn);
-    if (turn && !*turn) exhausted_ = true;
-  }
-  return held_ && held_->at_s ? started_ + to_duration(*held_->at_s) : last;
+  if (!held_) held_ = work_->next();
+  // A broken line is told when its turn comes: at once.
+  if (!*held_) return last;
+  exhausted_ = !**held_;
+  return !exhausted_ && (**held_)->at_s ? started_ + to_duration(*(**held_)->at_s) : last;
 }
 
 Result<void> Loader::open_loop() {
@@ -308,9 +306,13 @@ Result<LoadReport> Loader::run() {
   if (auto found = find_model(); !found) return propagate(std::move(found));
   started_ = env_.now();
   const auto& kind = options_.work.kind;
-  if (kind == "chat" || kind == "completions" || kind == "agent") {
+  const bool is_file = kind != "chat" && kind != "completions" && kind != "agent";
+  if (!is_file) {
     if (auto counted = measure_words(); !counted) return propagate(std::move(counted));
   }
+  constexpr int kUsual = 32;
+  if (options_.requests == 0)
+    options_.requests = is_file || options_.duration_s > 0 ? INT_MAX : kUsual;
   options_.work.rate = report_.rate;
   auto work = Workload::make(env_, options_.work);
   if (!work) return propagate(std::move(work));

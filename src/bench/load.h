@@ -26,7 +26,8 @@ struct LoadOptions {
   /// So many clients, each of which waits for its answer before it asks again (closed loop); 0 with
   /// a rate of 0: a recording as it was, else one client.
   int clients = 0;
-  int requests = 32;        ///< to measure; a file may end earlier
+  /// To measure; 0: 32, or all of a file, or what duration_s leaves time for.
+  int requests = 0;
   double duration_s = 0;    ///< start no more after so many seconds; 0: no limit
   int warmup = 0;           ///< requests before, one by one, that are not measured
   double timeout_s = 600;   ///< of one request

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/json.hpp>
+#include <cstdio>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -219,6 +221,30 @@ TEST(Load, ASlowAnswerTimesOut) {
   const auto report = load({.url = server.url(), .requests = 1, .timeout_s = 0.2});
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->errors, (std::map<std::string, int>{{"timeout", 1}}));
+}
+
+TEST(Load, ARecordingKeepsItsTimesAndEndsWhereItIsBroken) {
+  TinyServer server([](const auto& line, const auto& body) {
+    return models_or(line, [&] { return stream_for(body); });
+  });
+  const std::string path = ::testing::TempDir() + "recording.jsonl";
+  const auto line = [](double t) {
+    return "{\"t\":" + std::to_string(t) +
+           ",\"path\":\"/v1/completions\",\"body\":{\"prompt\":\"x\"}}\n";
+  };
+  std::ofstream(path) << line(0) << line(0.2) << line(0.4);
+  const auto report = load({.url = server.url(), .work = {.kind = path}});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->samples.size(), 3u);
+  EXPECT_GE(report->seconds, 0.4);
+  const auto fast = load({.url = server.url(), .work = {.kind = path}, .clients = 2});
+  ASSERT_TRUE(fast);
+  EXPECT_LT(fast->seconds, 0.4) << "clients do not keep the times";
+  std::ofstream(path, std::ios::app) << "{broken\n" << line(0.5);
+  const auto broken = load({.url = server.url(), .work = {.kind = path}});
+  ASSERT_FALSE(broken);
+  EXPECT_NE(broken.error().message.find("line 4"), std::string::npos);
+  std::remove(path.c_str());
 }
 
 TEST(Load, WhatCannotBeLoadedIsSaid) {

@@ -17,6 +17,8 @@ class StreamedAnswer {
  public:
   /// `keep_text`: the answer's text is wanted, too.
   explicit StreamedAnswer(bool keep_text);
+  StreamedAnswer(const StreamedAnswer&) = delete;
+  StreamedAnswer& operator=(const StreamedAnswer&) = delete;
 
   /// Bytes of the body as they come, at that time. False: more than one may keep; give it up.
   bool push(std::string_view bytes, Clock::time_point now);
