@@ -48,17 +48,19 @@ TEST(TextStream, SharedStopCases) {
     SCOPED_TRACE(std::string(one.at("id").as_string()));
     const auto& input = one.at("input").as_object();
     const auto& expected = one.at("expected").as_object();
-    if (!expected.contains("text")) continue;  // a refusal: TextStream.Refusals
     const PieceTokenizer tokenizer(texts(input.at("pieces")));
     auto stream = TextStream::make(tokenizer, texts(input.at("stop")), false);
-    ASSERT_TRUE(stream) << stream.error().message;
+    if (!stream) {  // a refusal, where the case allows it
+      EXPECT_TRUE(expected.contains("also_fine")) << stream.error().message;
+      continue;
+    }
     std::string out;
     size_t used = 0;
     const Texts emitted = texts(expected.at("emitted_after_each_piece"));
     for (int id = 0; id < tokenizer.n_tokens() && !stream->stopped(); ++id) {
       out += stream->push(id);
       ASSERT_LT(used, emitted.size());
-      EXPECT_TRUE(emitted[used].starts_with(out)) << "more than is safe: " << out;
+      EXPECT_EQ(out, emitted[used]) << "after piece " << used;
       ++used;
     }
     out += stream->finish();
