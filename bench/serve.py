@@ -131,7 +131,10 @@ def parse(arguments):
     add("--program", type=path, default=ROOT / "build/release/ondol")
     add("--peer-python", help="the Python that runs the peer's script")
     add("--peer-script", type=path, help="takes MODEL --port N --ctx N (of all together) --parallel N --threads N")
-    add("--peer-command", help='instead: a command line, like "llama-server -m {model} --port {port} -c {total_ctx} -np {parallel}"')
+    add(
+        "--peer-command",
+        help='instead: a command line, like "llama-server -m {model} --port {port} -c {total_ctx} -np {parallel}"',
+    )
     add("--peer-name", default="llama-server", help="name and version of the peer (default: %(default)s)")
     add("--limit", type=float, default=10, help="minutes that one request may take (default: 10)")
     add("--update-readme", action="store_true", help="also put the table and the JSON into bench/")
