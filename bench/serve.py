@@ -99,6 +99,7 @@ def measure_round(args, server, seed, failures):
     try:
         with server.start(args.model, sizes, args.threads) as url:
             load = serving.Load(args.program, url, args.limit * 60)
+            load.run(requests=1, p=32, n=64)  # the first steps are slower: weights are being packed
             for test in args.tests:
                 print(f"{server.name}: {test}", file=sys.stderr)
                 try:

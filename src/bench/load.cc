@@ -171,7 +171,7 @@ Result<void> Loader::measure_words() {
     }
     const auto answer =
         ask_alone({.path = chat ? "/v1/chat/completions" : "/v1/completions", .body = body});
-    if (!answer) return propagate(std::move(answer));
+    if (!answer) return propagate(answer);
     if (!report_.errors.empty()) {
       const auto& [kind, text_of] = *report_.told.begin();
       return failed(

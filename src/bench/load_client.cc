@@ -82,8 +82,7 @@ class CurlClient : public LoadClient {
   void add_header(const std::string& line) {
     curl_slist* longer = curl_slist_append(headers_.get(), line.c_str());
     if (longer == nullptr) throw std::bad_alloc();
-    static_cast<void>(headers_.release());
-    headers_.reset(longer);
+    if (!headers_) headers_.reset(longer);  // else the list begins where it did
   }
 
   void prepare(CURL* easy, const std::string& url, Transfer& transfer) {
