@@ -5,12 +5,14 @@
 // First a prefix tree of --pages pages alone: inserting, and looking up prompts of growing length,
 // which should cost the same per token. Then one step's decisions as the engine makes them, with
 // --queued requests of --prompt tokens waiting: nothing free, and all --slots free at once. With
-// --model, whole steps of a real engine, with and without the queue.
+// --model, whole steps of a real engine: with and without the queue, and when all of it arrives at
+// once with the same prompt (for which the model must have a context of --prompt tokens).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -153,15 +155,39 @@ void measure_decisions(const Cache& cache, const Options& options) {
   std::printf("of one that takes up a request per slot    %8.1f us\n", all * 1e6);
 }
 
-/// Whole steps of an engine whose slots are all taken.
-void measure_engine(const Options& options) {
-  const auto opened = engine::Engine::open(
-      Env::real(), options.model, {.n_ctx = 256, .n_sequences = static_cast<int>(options.slots)});
+std::unique_ptr<engine::Engine> open(const Options& options, int n_ctx) {
+  auto opened = engine::Engine::open(
+      Env::real(), options.model, {.n_ctx = n_ctx, .n_sequences = static_cast<int>(options.slots)});
   if (!opened) {
     std::fprintf(stderr, "%s\n", opened.error().message.c_str());
     std::exit(1);
   }
-  engine::Engine& engine = **opened;
+  return std::move(*opened);
+}
+
+/// Whole steps of an engine that `n` requests with the same new prompt reach at once: one computes
+/// it, the others are looked at in every step and wait for it. Milliseconds of the first steps.
+void measure_arrivals(const Options& options, size_t n) {
+  const int n_prompt = static_cast<int>(options.prompt);
+  const auto engine = open(options, n_prompt + 16);
+  for (size_t i = 0; i < n; ++i) {
+    engine::Request request{.prompt = Tokens(options.prompt, 7), .max_tokens = 1};
+    request.prompt.back() = static_cast<int32_t>(i % 200);
+    if (!engine->submit(std::move(request))) std::exit(1);
+  }
+  std::printf("%zu requests with one new prompt of %d tokens; their steps, ms:", n, n_prompt);
+  for (int i = 0; i < 6; ++i) {
+    const double begin = now();
+    if (!engine->step()) std::exit(1);
+    std::printf(" %.1f", (now() - begin) * 1e3);
+  }
+  std::printf("\n");
+}
+
+/// Whole steps of an engine whose slots are all taken.
+void measure_engine(const Options& options) {
+  const auto opened = open(options, 256);
+  engine::Engine& engine = *opened;
   const auto submit = [&](size_t n) {
     for (size_t i = 0; i < n; ++i) {
       engine::Request request{.prompt = {5, 6, 7, static_cast<int32_t>(i % 200)},
@@ -223,5 +249,8 @@ int main(int argc, char** argv) {
     ondol::measure_lookups(cache);
     ondol::measure_decisions(cache, options);
   }
-  if (!options.model.empty()) ondol::measure_engine(options);
+  if (options.model.empty()) return 0;
+  ondol::measure_engine(options);
+  ondol::measure_arrivals(options, options.slots);
+  ondol::measure_arrivals(options, options.queued);
 }
