@@ -240,7 +240,7 @@ TEST(Load, ARecordingKeepsItsTimesAndEndsWhereItIsBroken) {
   const auto fast = load({.url = server.url(), .work = {.kind = path}, .clients = 2});
   ASSERT_TRUE(fast);
   EXPECT_LT(fast->seconds, 0.4) << "clients do not keep the times";
-  std::ofstream(path, std::ios::app) << "{broken\n" << line(0.5);
+  std::ofstream(path, std::ios::app) << "{\"t\":0.45,broken\n" << line(0.5);
   const auto broken = load({.url = server.url(), .work = {.kind = path}});
   ASSERT_FALSE(broken);
   EXPECT_NE(broken.error().message.find("line 4"), std::string::npos);

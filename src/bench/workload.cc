@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
+#include <charconv>
 #include <cmath>
 #include <deque>
 
@@ -159,22 +160,25 @@ class Replay : public Workload {
   Replay(std::unique_ptr<MappedFile> file, const WorkloadOptions& options)
       : options_(options), file_(std::move(file)) {
     const auto bytes = file_->bytes();
-    rest_ = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    const Replay::Lines before{rest_, line_};
-    const auto first = next();  // whether there are times decides how it is replayed
-    timed_ = first && *first && (**first).at_s.has_value();
-    rest_ = before.rest;
-    line_ = before.line;
+    std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    for (size_t number = 1; !rest.empty(); ++number) {
+      const size_t end = rest.find('\n');
+      const bool whole = end != std::string_view::npos;
+      const std::string_view text = rest.substr(0, end);
+      rest.remove_prefix(whole ? end + 1 : rest.size());
+      if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      const double before = lines_.empty() ? 0 : lines_.back().t;
+      const auto t = time_of(text);
+      timed_ = t && (timed_ || lines_.empty());
+      lines_.push_back({.t = t.value_or(before), .number = number, .whole = whole, .text = text});
+    }
+    // Lines are written when requests end; they are sent in the order in which they came.
+    if (timed_) std::ranges::stable_sort(lines_, {}, &Line::t);
   }
 
   Result<std::optional<Turn>> next() override {
-    while (!rest_.empty()) {
-      const size_t end = std::min(rest_.find('\n'), rest_.size());
-      const std::string_view line = rest_.substr(0, end);
-      rest_.remove_prefix(std::min(end + 1, rest_.size()));
-      ++line_;
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      auto turn = read(line);
+    while (next_ < lines_.size()) {
+      auto turn = read(lines_[next_++]);
       if (!turn) return propagate(std::move(turn));
       if (*turn) return turn;
     }
@@ -184,23 +188,37 @@ class Replay : public Workload {
   bool is_timed() const override { return timed_; }
 
  private:
-  struct Lines {
-    std::string_view rest;
-    size_t line;
+  struct Line {
+    double t = 0;
+    size_t number = 0;
+    bool whole = true;  ///< its line break is there
+    std::string_view text;
   };
-  std::unexpected<Error> wrong(std::string_view what) const {
+  /// The time that a recorded line begins with.
+  static std::optional<double> time_of(std::string_view text) {
+    constexpr std::string_view kStart = "{\"t\":";
+    if (!text.starts_with(kStart)) return std::nullopt;
+    double t = 0;
+    const auto [end, code] =
+        std::from_chars(text.data() + kStart.size(), text.data() + text.size(), t);
+    return code == std::errc() ? std::optional(t) : std::nullopt;
+  }
+  std::unexpected<Error> wrong(const Line& line, std::string_view what) const {
     return refused(
         fmt::format("{} line {}: {}; each line is a request's body, or a line of `serve --record` "
                     "or of a batch",
-                    file_->path(), line_, what));
+                    file_->path(), line.number, what));
   }
-  /// Nothing for a recorded request of another kind, or one whose body was no JSON.
-  Result<std::optional<Turn>> read(std::string_view line) const {
+  /// Nothing for a recorded request of another kind, one whose body was no JSON, and a last line
+  /// that was cut off.
+  Result<std::optional<Turn>> read(const Line& line) const {
     boost::system::error_code error;
-    const auto value = json::parse(line, error);
+    const auto value = json::parse(line.text, error);
     const auto* object = error ? nullptr : value.if_object();
-    if (object == nullptr) return wrong("this is no JSON object");
+    if (error && !line.whole) return std::nullopt;
+    if (object == nullptr) return wrong(line, "this is no JSON object");
     Turn turn;
+    if (timed_) turn.at_s = line.t;
     const json::object* body = object;
     if (const auto* inner = object->if_contains("body")) {
       body = inner->if_object();
@@ -208,13 +226,11 @@ class Replay : public Workload {
       if (path == nullptr) path = object->if_contains("url");
       if (path != nullptr && path->is_string()) turn.path = path->get_string();
       if (body == nullptr) return std::nullopt;
-      if (const auto* t = object->if_contains("t"); t != nullptr && t->is_number())
-        turn.at_s = t->to_number<double>();
     }
     const bool chat = body->contains("messages");
     if (!chat && !body->contains("prompt")) {
       if (!turn.path.empty()) return std::nullopt;
-      return wrong("there is neither `messages` nor `prompt`");
+      return wrong(line, "there is neither `messages` nor `prompt`");
     }
     if (turn.path.empty()) turn.path = chat ? kChat : kCompletions;
     if (turn.path != kChat && turn.path != kCompletions) return std::nullopt;
@@ -227,8 +243,8 @@ class Replay : public Workload {
 
   const WorkloadOptions options_;
   std::unique_ptr<MappedFile> file_;
-  std::string_view rest_;
-  size_t line_ = 0;
+  std::vector<Line> lines_;
+  size_t next_ = 0;
   bool timed_ = false;
 };
 

@@ -104,10 +104,9 @@ TEST_F(ReplayTest, ReadsRecordsBatchesAndBodies) {
       "{\"custom_id\":\"1\",\"method\":\"POST\",\"url\":\"/v1/chat/"
       "completions\",\"body\":{\"messages\":[]}}\r\n"
       "{\"prompt\":\"hi\"}");
-  EXPECT_TRUE(work->is_timed());
+  EXPECT_FALSE(work->is_timed()) << "not every line has a time";
   const Turn recorded = next(*work);
   EXPECT_EQ(recorded.path, "/v1/completions");
-  EXPECT_EQ(recorded.at_s, 1.5);
   EXPECT_EQ(text_of(recorded), "{\"prompt\":[1,2]}");
   EXPECT_EQ(recorded.prefix_text, std::string("\1\0\0\0\2\0\0\0", 8));
   EXPECT_EQ(next(*work).path, "/v1/chat/completions");
@@ -115,6 +114,20 @@ TEST_F(ReplayTest, ReadsRecordsBatchesAndBodies) {
   EXPECT_EQ(plain.path, "/v1/completions");
   EXPECT_FALSE(plain.at_s);
   EXPECT_FALSE(*work->next());
+}
+
+TEST_F(ReplayTest, ARecordingComesInTheOrderOfItsTimes) {
+  const auto line = [](const char* t, const char* prompt) {
+    return std::string("{\"t\":") + t + ",\"path\":\"/v1/completions\",\"body\":{\"prompt\":\"" +
+           prompt + "\"},\"status\":200}\n";
+  };
+  const auto work = replay(line("0.500000", "b") + line("0.250000", "a, which took long") +
+                           line("12.500000", "c") + "{\"t\":13,\"path\":\"/v1/comp");
+  EXPECT_TRUE(work->is_timed());
+  for (const double t : {0.25, 0.5, 12.5}) EXPECT_EQ(next(*work).at_s, t);
+  const auto cut = work->next();
+  ASSERT_TRUE(cut) << "a last line that was cut off is none";
+  EXPECT_FALSE(*cut);
 }
 
 TEST_F(ReplayTest, ABrokenLineIsNamed) {

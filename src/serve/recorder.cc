@@ -40,6 +40,15 @@ std::string record_line(const RecordedRequest& request, double t) {
 Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& path) {
   auto file = env.open_writable(path, WriteMode::kAppendPrivate);
   if (!file) return propagate(std::move(file));
+  // A line that was cut off (the disk was full, the machine stopped) is ended, not continued.
+  const auto old = env.info(path);
+  if (old && old->size > 0) {
+    const auto map = env.map(path);
+    constexpr std::byte kEnd{'\n'};
+    if (map && !(*map)->bytes().empty() && (*map)->bytes().back() != kEnd) {
+      if (auto ended = (*file)->append(std::span(&kEnd, 1)); !ended) return propagate(ended);
+    }
+  }
   return std::unique_ptr<Recorder>(new Recorder(env, path, std::move(*file)));
 }
 

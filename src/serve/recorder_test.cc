@@ -63,7 +63,7 @@ class RecorderTest : public ::testing::Test {
 };
 
 TEST_F(RecorderTest, OneLineEachAppendedForTheOwnerAlone) {
-  std::ofstream(path_) << "{\"t\":0}\n";
+  std::ofstream(path_) << "{\"t\":0}";  // without its line break
   chmod(path_.c_str(), 0644);
   open()->add(request("{\"prompt\": \"a\",\r\n \"n\": 1}"));
   open()->add(request("{broken\n\xFF"));
