@@ -173,7 +173,10 @@ class Replay : public Workload {
       lines_.push_back({.t = t.value_or(before), .number = number, .whole = whole, .text = text});
     }
     // Lines are written when requests end; they are sent in the order in which they came.
-    if (timed_) std::ranges::stable_sort(lines_, {}, &Line::t);
+    if (timed_) {
+      std::ranges::sort(lines_, {},
+                        [](const Line& line) { return std::pair(line.t, line.number); });
+    }
   }
 
   Result<std::optional<Turn>> next() override {
