@@ -136,6 +136,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 512));
   sub.add_flag("--json", flags->json, "One JSON object");
   on_chosen(sub, exit_code, [flags] { return speed(*flags); });
+  add_bench_serve(bench, exit_code);
 }
 
 }  // namespace ondol::app

@@ -34,6 +34,8 @@ void add_rm(CLI::App& app, int& exit_code);
 void add_pull(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
+/// `serve` below `bench`.
+void add_bench_serve(CLI::App& bench, int& exit_code);
 
 /// A sub-command with its help text and an example line.
 CLI::App& command(CLI::App& app, const std::string& name, const std::string& what,

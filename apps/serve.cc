@@ -9,10 +9,12 @@
 
 #include "base/units.h"
 #include "common.h"
+#include "config_file.h"
 #include "engine/service.h"
 #include "serve/http_server.h"
 #include "serve/metrics.h"
 #include "serve/openai_api.h"
+#include "serve/recorder.h"
 #include "serve/router.h"
 #include "store/names.h"
 
@@ -29,6 +31,8 @@ struct ServeFlags {
   std::string kv_ram;
   bool no_prefix_cache = false;
   bool share_prefix = false;
+  std::string record;
+  ConfigFlags config;
 };
 
 /// SIGINT and SIGTERM ask for a stop, a second one ends the program at once; SIGHUP reads the keys
@@ -104,15 +108,28 @@ std::string url_of(const serve::HttpOptions& http, uint16_t port) {
                      http.host, v6 ? "]" : "", port);
 }
 
+/// The file that requests are written to; null where none was asked for.
+Result<std::unique_ptr<serve::Recorder>> open_recorder(const std::string& path) {
+  if (path.empty()) return nullptr;
+  auto recorder = serve::Recorder::open(Env::real(), path);
+  if (recorder) say("recording every request, prompts included, in '{}'\n", path);
+  return recorder;
+}
+
 Result<void> serve_model(const ServeFlags& flags) {
   const auto path = model_path(flags.model.model);
   if (!path) return propagate(path);
   Signals signals;
   serve::Metrics metrics;
-  serve::Router router(metrics);
+  const auto recorder = open_recorder(flags.record);
+  if (!recorder) return propagate(recorder);
+  serve::Router router(metrics, recorder->get());
+  serve::HttpOptions http = flags.http;
+  http.on_refusal = [&](int status) { metrics.count_refusal(status); };
   // The port is open while the model loads: who comes early is told to wait.
   auto started = serve::HttpServer::start(
-      flags.http, [&](serve::HttpRequest request, std::shared_ptr<serve::Responder> responder) {
+      std::move(http),
+      [&](serve::HttpRequest request, std::shared_ptr<serve::Responder> responder) {
         router.handle(std::move(request), std::move(responder));
       });
   if (!started) return propagate(std::move(started));
@@ -180,7 +197,16 @@ void add_serve(CLI::App& app, int& exit_code) {
                "Compute every prompt anew, also what was read before");
   sub.add_flag("--share-prefix", flags->share_prefix,
                "Computed text is shared between API keys (default: each key has its own)");
-  on_chosen(sub, exit_code, [flags] { return serve_model(*flags); });
+  sub.add_option("--record", flags->record,
+                 "Append every request with its prompt to this file, for `bench serve --workload`");
+  flags->config.add_to(sub);
+  on_chosen(sub, exit_code, [flags, &sub]() -> Result<void> {
+    if (!flags->config.file.empty()) {
+      if (auto read = read_config(sub, flags->config.file); !read) return read;
+    }
+    if (flags->config.print) return print(config_text(sub));
+    return serve_model(*flags);
+  });
 }
 
 }  // namespace ondol::app

@@ -144,10 +144,10 @@ def markdown(about, records, plots=()):
     return "\n\n".join(parts) + "\n"
 
 
-def update_between_markers(path, text):
-    """Replaces what stands between the markers of a file. ValueError where it has not exactly one pair of them."""
+def update_between_markers(path, text, begin=BEGIN, end=END):
+    """Replaces what stands between two markers of a file. ValueError where it has not exactly one pair of them."""
     old = path.read_text(encoding="utf-8")
-    if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
-        raise ValueError(f"{path} needs the lines {BEGIN} and {END} once each, in this order")
-    before, after = old.split(BEGIN)[0], old.split(END)[1]
-    path.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
+    if old.count(begin) != 1 or old.count(end) != 1 or old.index(begin) > old.index(end):
+        raise ValueError(f"{path} needs the lines {begin} and {end} once each, in this order")
+    before, after = old.split(begin)[0], old.split(end)[1]
+    path.write_text(f"{before}{begin}\n{text}{end}{after}", encoding="utf-8")

@@ -260,9 +260,15 @@ class RealEnv final : public Env {
 
   Result<std::unique_ptr<WritableFile>> open_writable(const std::string& path,
                                                       WriteMode mode) override {
-    const int how = mode == WriteMode::kAppend ? O_APPEND : O_TRUNC;
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
-    const int code = errno;
+    const bool is_private = mode == WriteMode::kAppendPrivate;
+    const int how = mode == WriteMode::kTruncate ? O_TRUNC : O_APPEND;
+    int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, is_private ? 0600 : 0644);
+    int code = errno;
+    if (fd >= 0 && is_private && ::fchmod(fd, 0600) != 0) {
+      code = errno;
+      ::close(fd);
+      fd = -1;
+    }
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     std::error_code unknown;
     if (fd < 0 && code == ENOENT && !folder.empty() && !std::filesystem::exists(folder, unknown)) {

@@ -44,7 +44,11 @@ class FileLock {
   virtual ~FileLock() = default;
 };
 
-enum class WriteMode { kTruncate, kAppend };
+enum class WriteMode {
+  kTruncate,
+  kAppend,
+  kAppendPrivate,  ///< and nobody but the owner may read or write the file
+};
 
 struct FileInfo {
   uint64_t size = 0;  ///< bytes

@@ -6,6 +6,7 @@
 
 #include "serve/http_server.h"
 #include "serve/test_client.h"
+#include "support/support.h"
 
 // Time, slow and vanished clients, limits, keys, the end of a server.
 
@@ -189,6 +190,28 @@ TEST(HttpSlow, ABodyThatStopsHalfWay) {
   const Response response = client.read_response();
   EXPECT_EQ(response.status, 408);
   EXPECT_EQ(boost::json::parse(response.body).at("error").at("code"), "request_timeout");
+}
+
+TEST(HttpSlow, SharedCase) {
+  const std::string path = ondol::test::shared_path("cases/http_requests.jsonl");
+  if (path.empty()) GTEST_SKIP() << ondol::test::kNoShared;
+  for (const auto& one : ondol::test::read_json_lines(path)) {
+    if (one.at("id") != "http-slow-body") continue;
+    std::atomic<int> refused = 0;
+    TestServer served({.body_timeout = 1s, .on_refusal = [&](int status) { refused = status; }});
+    Client client(served.port());
+    const std::string target(one.at("input").at("path").as_string());
+    ASSERT_TRUE(client.send(
+        "POST " + target + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n0123456789"));
+    const auto sent = Clock::now();
+    EXPECT_TRUE(served.is_well()) << one.at("expected").at("checks").at(0).as_string().c_str();
+    EXPECT_LT(Clock::now() - sent, 1s) << "before the slow one has ended";
+    const auto expected = one.at("expected").at("status").as_int64();
+    EXPECT_EQ(client.read_response().status, expected);
+    EXPECT_EQ(refused, expected) << "it is counted";
+    return;
+  }
+  FAIL() << "the case is gone";
 }
 
 TEST(HttpSlow, IdleConnectionsAreClosed) {

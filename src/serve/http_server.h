@@ -30,6 +30,14 @@ struct HttpRequest {
   std::string_view header(std::string_view name) const;
 };
 
+/// What an answer took, for those who keep records.
+struct AnswerFigures {
+  int prompt_tokens = 0;
+  int cached_tokens = 0;
+  int completion_tokens = 0;
+  double first_token_seconds = 0;  ///< 0 where there was none
+};
+
 /// The answer to one request: send(), or start_stream(), any number of write(), end(). What comes
 /// after the client has gone is dropped, and so is a second answer. A Responder that is destroyed
 /// without an answer answers 500; one that is destroyed before end() cuts the connection, so that
@@ -50,6 +58,8 @@ class Responder {
   /// server stops) before the answer is complete; at once, by the caller's thread, where it has
   /// gone already. A second one takes the place of the first.
   virtual void on_gone(std::function<void()> gone) = 0;
+  /// What the answer took; before its end, and sent to nobody.
+  virtual void report(const AnswerFigures&) {}
 };
 
 using Handler = std::function<void(HttpRequest, std::shared_ptr<Responder>)>;
@@ -69,6 +79,9 @@ struct HttpOptions {
   std::chrono::seconds body_timeout{60};    ///< for its body
   std::chrono::seconds idle_timeout{75};    ///< between requests
   std::chrono::seconds write_timeout{30};   ///< without progress of a reader
+  /// Told of each request that the server itself answers with an error, before any handler, on a
+  /// thread of the server.
+  std::function<void(int status)> on_refusal;
   int threads = 1;
 };
 

@@ -366,6 +366,7 @@ uint64_t Session::begin_exchange(bool keep_alive) {
 }
 
 void Session::refuse(const Refusal& refusal, bool close) {
+  if (core_->options.on_refusal) core_->options.on_refusal(refusal.status);
   Headers headers = refusal.headers;
   headers.emplace_back("Content-Type", "application/json");
   answer_itself(refusal.status, headers, error_body(refusal.status, refusal.message, refusal.code),

@@ -49,6 +49,29 @@ std::string label(std::string_view value) {
 
 }  // namespace
 
+std::string_view error_kind(int status) {
+  switch (status) {
+    case 401:
+    case 403:
+      return "not_allowed";
+    case 404:
+      return "not_found";
+    case 405:
+      return "wrong_method";
+    case 408:
+      return "timeout";
+    case 413:
+    case 431:
+      return "too_large";
+    case 429:
+      return "queue_full";
+    case 503:
+      return "unavailable";
+    default:
+      return status < 500 ? "bad_request" : "server";
+  }
+}
+
 void Histogram::observe(double value) {
   const auto bucket = std::ranges::lower_bound(bounds_, value) - bounds_.begin();
   ++counts_[static_cast<size_t>(bucket)];
@@ -76,6 +99,11 @@ Metrics::Metrics()
 void Metrics::count_request(std::string_view path, int status) {
   const std::lock_guard lock(mutex_);
   ++requests_[{std::string(path), status}];
+}
+
+void Metrics::count_refusal(int status) {
+  count_request("other", status);
+  count_error(error_kind(status));
 }
 
 void Metrics::count_error(std::string_view kind) {

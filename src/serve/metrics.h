@@ -12,6 +12,10 @@
 
 namespace ondol::serve {
 
+/// The kind of error that a status stands for: the values of `ondol_errors_total{kind}`. Besides
+/// these there is "client_gone", which has no status.
+std::string_view error_kind(int status);
+
 /// Counts of values by size, as Prometheus' histograms have them.
 class Histogram {
  public:
@@ -34,6 +38,8 @@ class Metrics {
  public:
   Metrics();
   void count_request(std::string_view path, int status);
+  /// A request that the HTTP layer answered itself: malformed, too large, too slow, without a key.
+  void count_refusal(int status);
   void count_error(std::string_view kind);
   /// Tokens of one answer, when it ends.
   void count_tokens(std::string_view client, int prompt, int cached, int completion);

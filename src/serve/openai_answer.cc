@@ -29,12 +29,6 @@ double seconds_between(Answer::Clock::time_point from, Answer::Clock::time_point
   return std::chrono::duration<double>(to - from).count();
 }
 
-std::string_view kind_of(const ApiError& error) {
-  if (error.status == 429) return "queue_full";
-  if (error.status == 503) return "unavailable";
-  return error.status < 500 ? "request" : "engine";
-}
-
 }  // namespace
 
 Answer::Answer(engine::Service& service, Metrics& metrics, AnswerPlan plan,
@@ -117,6 +111,7 @@ bool Answer::on_event(size_t index, const engine::Event& event) {
     over_ = true;
     metrics_.count_error("client_gone");
     metrics_.count_tokens(plan_.client, usage().prompt, usage().cached, usage().completion);
+    report();
   }
   if (over_) return false;
   if (event.error) {
@@ -214,6 +209,7 @@ void Answer::complete() {
   over_ = true;
   const Usage used = usage();
   metrics_.count_tokens(plan_.client, used.prompt, used.cached, used.completion);
+  report();
   if (plan_.settings.stream) {
     if (plan_.settings.include_usage) write(sse_event(usage_chunk(plan_.head, used)));
     write(std::string(kSseDone));
@@ -237,7 +233,8 @@ void Answer::complete() {
 /// Answers with an error: as such where nothing has been sent, as an event of the stream else.
 void Answer::fail(const ApiError& error) {
   over_ = true;
-  metrics_.count_error(kind_of(error));
+  metrics_.count_error(error_kind(error.status));
+  report();
   if (streaming_) {
     responder_->write(sse_event(error_json(error)));
     responder_->end();
@@ -249,6 +246,15 @@ void Answer::fail(const ApiError& error) {
   }
   responder_.reset();
   cancel();
+}
+
+/// Tells the responder what the answer took so far.
+void Answer::report() {
+  const Usage used = usage();
+  responder_->report({.prompt_tokens = used.prompt,
+                      .cached_tokens = used.cached,
+                      .completion_tokens = used.completion,
+                      .first_token_seconds = timings().prefill_ms / 1e3});
 }
 
 Usage Answer::usage() const {

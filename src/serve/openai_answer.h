@@ -70,6 +70,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void begin_stream();
   void write(std::string part);
   void complete();
+  void report();
   void fail(const ApiError& error);
   Usage usage() const;
   Timings timings() const;

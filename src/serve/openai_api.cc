@@ -210,9 +210,7 @@ void send_json(Responder& responder, int status, const json::object& value, Head
 }
 
 void send_error(Responder& responder, Metrics& metrics, const ApiError& error) {
-  metrics.count_error(error.status == 404  ? "not_found"
-                      : error.status < 500 ? "request"
-                                           : "server");
+  metrics.count_error(error_kind(error.status));
   send_json(responder, error.status, error_json(error), error.headers);
 }
 

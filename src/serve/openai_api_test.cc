@@ -266,6 +266,8 @@ TEST_F(Api, AClientThatLeavesFreesItsPlace) {
   const auto running = complete(R"("max_tokens":4000,"stream":true)");
   const auto waiting = complete(R"("max_tokens":4000)");
   running->wait_for_write();
+  for (int i = 0; i < 5000 && service_->stats().queued < 1; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const auto refused = complete(R"("max_tokens":1)");
   EXPECT_EQ(refused->wait().status(), 429);
   EXPECT_FALSE(refused->header("Retry-After").empty());

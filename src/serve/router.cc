@@ -26,27 +26,47 @@ void reply(Metrics& metrics, Responder& responder, const ApiResult<Object>& resu
   }
 }
 
-/// Counts how a request was answered; everything else is the HTTP server's.
+/// Counts how a request was answered, and has it recorded where that was asked for; everything else
+/// is the HTTP server's.
 class CountingResponder : public Responder {
  public:
   CountingResponder(Metrics& metrics, std::string path, std::shared_ptr<Responder> inner)
       : metrics_(metrics), path_(std::move(path)), inner_(std::move(inner)) {}
+  ~CountingResponder() override {
+    if (recorder_ != nullptr) recorder_->add(std::move(record_));
+  }
+  /// Before the request is worked on.
+  void record(Recorder& recorder, const HttpRequest& request) {
+    recorder_ = &recorder;
+    record_ = {.arrived = std::chrono::steady_clock::now(),
+               .key = request.client,
+               .path = path_,
+               .body = request.body};
+  }
   void send(int status, Headers headers, std::string body) override {
-    metrics_.count_request(path_, status);
+    count(status);
     inner_->send(status, std::move(headers), std::move(body));
   }
   void start_stream(int status, Headers headers) override {
-    metrics_.count_request(path_, status);
+    count(status);
     inner_->start_stream(status, std::move(headers));
   }
   bool write(std::string part) override { return inner_->write(std::move(part)); }
   void end() override { inner_->end(); }
   void on_gone(std::function<void()> gone) override { inner_->on_gone(std::move(gone)); }
+  void report(const AnswerFigures& figures) override { record_.figures = figures; }
 
  private:
+  void count(int status) {
+    metrics_.count_request(path_, status);
+    record_.status = status;
+  }
+
   Metrics& metrics_;
   std::string path_;
   std::shared_ptr<Responder> inner_;
+  Recorder* recorder_ = nullptr;
+  RecordedRequest record_;
 };
 
 }  // namespace
@@ -108,7 +128,8 @@ const Router::Route* Router::find(std::string_view path) {
   return nullptr;
 }
 
-Router::Router(Metrics& metrics) : metrics_(metrics), workers_(std::make_unique<Workers>()) {}
+Router::Router(Metrics& metrics, Recorder* recorder)
+    : metrics_(metrics), recorder_(recorder), workers_(std::make_unique<Workers>()) {}
 Router::~Router() = default;
 
 void Router::set_api(std::shared_ptr<OpenAiApi> api) {
@@ -165,6 +186,7 @@ void Router::handle(HttpRequest request, std::shared_ptr<Responder> inner) {
     responder->send(200, {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
                     metrics_.text(there ? &there->service() : nullptr));
   } else {
+    if (recorder_ != nullptr && route->method == "POST") responder->record(*recorder_, request);
     workers_->run([this, route, request = std::move(request), responder] {
       work(*route, request, responder);
     });
@@ -187,7 +209,7 @@ void Router::work(const Route& route, const HttpRequest& request,
     route.work(*there, metrics_, request, responder);
   } catch (const std::exception& error) {  // out of memory: this request's end, not the server's
     spdlog::error("{}: {}", route.path, error.what());
-    metrics_.count_error("server");
+    metrics_.count_error(error_kind(500));
   }
 }
 

@@ -7,13 +7,16 @@
 #include "serve/http_server.h"
 #include "serve/metrics.h"
 #include "serve/openai_api.h"
+#include "serve/recorder.h"
 
 namespace ondol::serve {
 
 /// Paths to work. It answers from the start: until an API is set, what needs the model is a 503.
 class Router {
  public:
-  explicit Router(Metrics& metrics);
+  /// `recorder`, where there is one, gets the requests that need the model and have a body; both
+  /// must outlive the router and the requests.
+  explicit Router(Metrics& metrics, Recorder* recorder = nullptr);
   ~Router();
 
   /// The HTTP server's handler.
@@ -33,6 +36,7 @@ class Router {
   void health(Responder& responder) const;
 
   Metrics& metrics_;
+  Recorder* const recorder_;
   mutable std::mutex mutex_;
   std::shared_ptr<OpenAiApi> api_;
   std::unique_ptr<Workers> workers_;

@@ -283,3 +283,57 @@ def test_smollm2_eight_at_once(real):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda q: joined(text(q, stream=True)), questions))
     assert together[:3] == alone and all(together)
+
+
+@pytest.fixture(scope="module")
+def gemma():
+    """A server with Gemma 3 270M, whose file has no chat template, and a client."""
+    path = places.real_model("gemma3")
+    if path is None:
+        pytest.skip("Gemma 3 is not here")
+    with serve(path, "--ctx", 2048, "--parallel", 8) as running:
+        yield running, openai.OpenAI(base_url=running.base_url, api_key="none", max_retries=0)
+
+
+def go_on(client, prompt, **fields):
+    settings = {"model": "gemma3", "prompt": prompt, "temperature": 0, "max_tokens": 24, **fields}
+    return client.completions.create(**settings)
+
+
+def test_gemma3_answers_as_run_does(gemma):
+    _, client = gemma
+    prompt = "The capital of France is"
+    flags = ["--raw", "--temp", 0, "-p", prompt, "-n", 24, "--ctx", 2048, "--json"]
+    expected = program.fine("run", places.real_model("gemma3"), *flags).json
+    whole = go_on(client, prompt)
+    assert whole.choices[0].text == expected["text"]
+    assert whole.usage.prompt_tokens == expected["prompt_tokens"]
+    stream = list(go_on(client, prompt, stream=True, stream_options={"include_usage": True}))
+    assert "".join(c.choices[0].text for c in stream if c.choices) == expected["text"]
+    assert stream[-1].usage.prompt_tokens_details.cached_tokens == expected["prompt_tokens"] - 1
+    with pytest.raises(openai.BadRequestError, match="no chat template"):
+        ask(client, model="gemma3")
+
+
+def test_gemma3_many_at_once_beyond_its_window(gemma):
+    """Its sliding window is 512: prompts beyond it share a beginning, and answers are those of each alone."""
+    _, client = gemma
+    story = "Once upon a time there was a river and a mill. " * 60
+    prompts = [f"{story} Part {i}:" for i in range(8)]
+    alone = [go_on(client, p, extra_body={"cache_salt": f"apart {i}"}).choices[0].text for i, p in enumerate(prompts[:3])]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda p: go_on(client, p), prompts))
+    assert [a.choices[0].text for a in answers[:3]] == alone
+    again = go_on(client, prompts[0])
+    assert again.usage.prompt_tokens > 600
+    assert again.usage.prompt_tokens_details.cached_tokens == again.usage.prompt_tokens - 1
+
+
+def test_gemma3_a_client_that_leaves(gemma):
+    server, client = gemma
+    server.wait_until_idle(10)
+    stream = go_on(client, "Once", stream=True, max_tokens=1900, extra_body={"ignore_eos": True})
+    next(iter(stream))
+    assert server.busy() == 1
+    stream.close()
+    assert server.wait_until_idle(5) < 2

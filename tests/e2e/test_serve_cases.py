@@ -333,6 +333,31 @@ def test_context_limit(case, short):
         assert answer["usage"]["completion_tokens"] == most
 
 
+@pytest.mark.parametrize("case", cases("context_limits"))
+def test_context_limit_of_a_chat(case, short):
+    """The same numbers over a chat: its message is as long as makes the prompt of the case."""
+    given, expected = case["input"], case["expected"]
+    server = short(given["n_ctx"], given.get("n_slots", 1))
+    expected = expected.get(f"if_reported_context_is_{given['n_ctx']}", expected)
+    empty = server.post("/apply-template", {"messages": [{"role": "user", "content": ""}]})["prompt"]
+    frame = server.post("/tokenize", {"content": empty, "parse_special": True})["count"]
+    message = {"role": "user", "content": "x" * (given["n_prompt"] - frame)}  # a letter is a token
+    body = {"messages": [message], "max_tokens": given["max_tokens"], "stream": given.get("stream", False)}
+    status, _, data = server.request("POST", CHAT, {**body, "ignore_eos": True})
+    assert status == expected["status"], data
+    if status == 400:
+        error = json.loads(data)["error"]
+        assert error["code"] == expected.get("error_code", error["code"])
+        assert all(number in error["message"] for number in expected.get("message_should_mention", []))
+        return
+    answer = json.loads(data)
+    assert answer["usage"]["prompt_tokens"] == given["n_prompt"]
+    most = expected.get("completion_tokens_at_most", given["max_tokens"])
+    assert 1 <= answer["usage"]["completion_tokens"] <= most
+    if "finish_reason_if_reached" in expected:
+        assert answer["choices"][0]["finish_reason"] == expected["finish_reason_if_reached"]
+
+
 @pytest.mark.parametrize("case", cases("stop_strings"))
 def test_stop_texts_are_checked(case, server):
     """Any of the collection's stop texts is accepted, and a stream with it says what the whole answer says."""
