@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 
-from harness import machine, report, serving
+from harness import machine, options, report, serving
 
 ROOT = machine.ROOT
 README = ROOT / "bench/README.md"
@@ -144,13 +144,7 @@ def parse(arguments):
     unknown = set(args.tests) - set(serving.TESTS)
     if unknown:
         parser.error(f"--tests knows {', '.join(serving.TESTS)}, not {', '.join(sorted(unknown))}")
-    if bool(args.peer_python) != bool(args.peer_script):
-        parser.error("--peer-python and --peer-script belong together")
-    if args.rounds < 1 or args.threads < 1 or args.limit <= 0:
-        parser.error("-r, -t and --limit need numbers above zero")
-    for file in filter(None, (args.program, args.peer_script, args.model)):
-        if not file.is_file():
-            parser.error(f"{file} is not there" + ("; build it first: ./quickstart" if file == args.program else ""))
+    options.check(parser, args, [args.model])
     return args
 
 

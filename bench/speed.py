@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 import models as model_maker
-from harness import jobs, machine, measure, plots, report
+from harness import jobs, machine, measure, options, plots, report
 from harness.results import Results
 
 ROOT = machine.ROOT
@@ -181,13 +181,7 @@ def parse(arguments):
     unknown = set(args.kinds) - set(jobs.KINDS)
     if unknown:
         parser.error(f"--tests knows {', '.join(jobs.KINDS)}, not {', '.join(sorted(unknown))}")
-    if bool(args.peer_python) != bool(args.peer_script):
-        parser.error("--peer-python and --peer-script belong together")
-    if args.rounds < 1 or args.threads < 1 or args.limit <= 0:
-        parser.error("-r, -t and --limit need numbers above zero")
-    for file in filter(None, (args.program, args.peer_script, args.make_model)):
-        if not file.is_file():
-            parser.error(f"{file} is not there" + ("; build it first: ./quickstart" if file == args.program else ""))
+    options.check(parser, args, [args.make_model])
     return args
 
 

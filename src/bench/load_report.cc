@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
+#include <type_traits>
 
 #include "bench/load.h"
 
@@ -37,6 +38,14 @@ std::string line(std::string_view name, const Percentiles& of) {
                      of.p99 * 1e3);
 }
 
+/// Of a figure over all requests; whole numbers as int64.
+template <class T>
+auto sum_of(const std::vector<LoadSample>& samples, T LoadSample::* figure) {
+  std::conditional_t<std::is_integral_v<T>, int64_t, T> sum = 0;
+  for (const auto& sample : samples) sum += sample.*figure;
+  return sum;
+}
+
 }  // namespace
 
 Percentiles percentiles(std::vector<double> values) {
@@ -49,26 +58,10 @@ Percentiles percentiles(std::vector<double> values) {
   return {at(0.50), at(0.95), at(0.99)};
 }
 
-int64_t LoadReport::prompt_tokens() const {
-  int64_t sum = 0;
-  for (const auto& sample : samples) sum += sample.prompt;
-  return sum;
-}
-int64_t LoadReport::completion_tokens() const {
-  int64_t sum = 0;
-  for (const auto& sample : samples) sum += sample.completion;
-  return sum;
-}
-int64_t LoadReport::cached_tokens() const {
-  int64_t sum = 0;
-  for (const auto& sample : samples) sum += sample.cached;
-  return sum;
-}
-double LoadReport::possible_tokens() const {
-  double sum = 0;
-  for (const auto& sample : samples) sum += sample.possible;
-  return sum;
-}
+int64_t LoadReport::prompt_tokens() const { return sum_of(samples, &LoadSample::prompt); }
+int64_t LoadReport::completion_tokens() const { return sum_of(samples, &LoadSample::completion); }
+int64_t LoadReport::cached_tokens() const { return sum_of(samples, &LoadSample::cached); }
+double LoadReport::possible_tokens() const { return sum_of(samples, &LoadSample::possible); }
 
 double LoadReport::goodput(const LoadOptions& options) const {
   const auto good = std::ranges::count_if(samples, [&](const LoadSample& sample) {

@@ -85,8 +85,8 @@ struct PackedSource {
     for (size_t t = 0; t < 4; ++t) out[t] = u32(offset + 4 * t);
   }
   ONDOL_VEC_MEMBER typename V::I32 u32(size_t offset) const {
-    if (V::kLanes * offset % 64 == 0 || V::kLanes == 16)
-      __builtin_prefetch(ahead + V::kLanes * offset);
+    constexpr size_t kLoadsPerLine = 16 / V::kLanes;
+    if (offset / 4 % kLoadsPerLine == 0) __builtin_prefetch(ahead + V::kLanes * offset);
     return V::iload(first + V::kLanes * offset);
   }
   ONDOL_VEC_MEMBER typename V::F32 half(size_t offset) const {

@@ -1,6 +1,7 @@
 """`ondol serve` as OpenAI's own client sees it."""
 
 import concurrent.futures
+import contextlib
 import json
 import signal
 import socket
@@ -32,14 +33,21 @@ def client(server):
     return openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
 
 
+@contextlib.contextmanager
+def serving_real(name):
+    """A server with a real model, and a client; skips the test where the model is not here."""
+    path = places.real_model(name)
+    if path is None:
+        pytest.skip(f"{name} is not here")
+    with serve(path, "--ctx", 2048, "--parallel", 8) as running:
+        yield running, openai.OpenAI(base_url=running.base_url, api_key="none", max_retries=0)
+
+
 @pytest.fixture(scope="module")
 def real():
-    """A server with SmolLM2, and a client."""
-    path = places.real_model("smollm2")
-    if path is None:
-        pytest.skip("SmolLM2 is not here")
-    with serve(path, "--ctx", 2048, "--parallel", 8) as running:
-        yield openai.OpenAI(base_url=running.base_url, api_key="none", max_retries=0)
+    """A client of a server with SmolLM2."""
+    with serving_real("smollm2") as (_, client):
+        yield client
 
 
 def ask(client, **fields):
@@ -288,11 +296,8 @@ def test_smollm2_eight_at_once(real):
 @pytest.fixture(scope="module")
 def gemma():
     """A server with Gemma 3 270M, whose file has no chat template, and a client."""
-    path = places.real_model("gemma3")
-    if path is None:
-        pytest.skip("Gemma 3 is not here")
-    with serve(path, "--ctx", 2048, "--parallel", 8) as running:
-        yield running, openai.OpenAI(base_url=running.base_url, api_key="none", max_retries=0)
+    with serving_real("gemma3") as both:
+        yield both
 
 
 def go_on(client, prompt, **fields):
